@@ -1,0 +1,194 @@
+"""The shape of an operator's declaration.
+
+Owns: the vocabulary in which `catalog/ops/*.py` declare operators, and that everything else reads.
+Must not: import `gpugoblin.graph`; hold any operator; know any backend.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from gpugoblin.catalog.formula import Formula
+
+__all__ = [
+    "DTYPES",
+    "MAX_RANK",
+    "Array",
+    "AttrValue",
+    "Attribute",
+    "Attributes",
+    "Builder",
+    "Cost",
+    "Operator",
+    "Sample",
+    "Split",
+    "TensorSpec",
+    "Tolerance",
+]
+
+Array = npt.NDArray[Any]
+
+DTYPES: Final[Mapping[str, np.dtype[Any]]] = {
+    "float32": np.dtype("<f4"),
+    "int32": np.dtype("<i4"),
+    "int64": np.dtype("<i8"),
+    "bool": np.dtype("?"),
+}
+"""Every dtype that a tensor of a graph may have, with its bytes on the wire (little-endian)."""
+
+MAX_RANK: Final = 8
+
+AttrValue = int | bool | str | tuple[int, ...] | Formula
+Attributes = Mapping[str, AttrValue]
+
+
+@dataclass(frozen=True, slots=True)
+class TensorSpec:
+    """The type of a tensor: a dtype of `DTYPES` and a logical shape (no strides)."""
+
+    dtype: str
+    shape: tuple[int, ...]
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+    @property
+    def count(self) -> int:
+        """Number of elements; 1 for a scalar."""
+        product = 1
+        for extent in self.shape:
+            product *= extent
+        return product
+
+    @property
+    def nbytes(self) -> int:
+        return self.count * DTYPES[self.dtype].itemsize
+
+    def __str__(self) -> str:
+        return f"{self.dtype}[{', '.join(map(str, self.shape))}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """One attribute of an operator.
+
+    Args:
+        kind: `int`, `bool`, `ints` (a tuple), `choice` (one of `choices`), `dtype`, `formula`.
+        required: an attribute that is not required has `default`.
+    """
+
+    name: str
+    kind: Literal["int", "bool", "ints", "choice", "dtype", "formula"]
+    required: bool = True
+    default: AttrValue | None = None
+    choices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What one evaluation takes. `scratch_bytes` is beside inputs and outputs."""
+
+    flops: int
+    bytes_read: int
+    bytes_written: int
+    scratch_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """One index of an operator's index formula, and what cutting it means.
+
+    An operator is described by indices. `operands[i]` says on which axis of input `i` the index
+    runs, `output` on which axis of the output (None: not there).
+
+    Args:
+        kind: `parallel` (outputs are independent), `sum` (partial outputs are combined by
+            `combine`), `whole` (must not be cut).
+        halo: elements beyond the cut that an input needs, before and after.
+    """
+
+    index: str
+    kind: Literal["parallel", "sum", "whole"]
+    operands: tuple[int | None, ...]
+    output: int | None
+    combine: Literal["", "add", "multiply", "maximum", "minimum", "or", "and"] = ""
+    halo: tuple[int, int] = (0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerance:
+    """How far an honest result may lie from the float64 reference.
+
+    An element may differ by at most `relative * |reference| + scale`, where `scale` comes from the
+    operator: `absolute(inputs)` returns an array that broadcasts against the output, or None.
+    Integers and bools must be equal.
+    """
+
+    relative: float = 0.0
+    absolute: Callable[[Sequence[Array], Attributes], Array | float] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One case of the conformance suite: inputs are made from a seed, never stored."""
+
+    name: str
+    inputs: Callable[[np.random.Generator], Sequence[Array]]
+    attributes: Attributes = field(default_factory=dict)
+
+
+class Builder(Protocol):
+    """What a decomposition or a gradient may call. Implemented by `gpugoblin.graph.builder`."""
+
+    def spec(self, value: int) -> TensorSpec: ...
+
+    def add(self, operator: str, inputs: Sequence[int], **attributes: AttrValue) -> int: ...
+
+
+Infer = Callable[[Sequence[TensorSpec], Attributes], tuple[TensorSpec, ...]]
+Reference = Callable[[Sequence[Array], Attributes], tuple[Array, ...]]
+CostRule = Callable[[Sequence[TensorSpec], Sequence[TensorSpec], Attributes], Cost]
+SplitRule = Callable[[Sequence[TensorSpec], Attributes], tuple[Split, ...]]
+Decompose = Callable[[Builder, Sequence[int], Attributes], tuple[int, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """One entry of the catalog: all that the rest of the house reads about an operator.
+
+    Args:
+        name: lower snake case; with `version` unique in the registry.
+        arity: least and most number of inputs.
+        attributes: in canonical order (sorted by name).
+        infer: output specs from input specs; raises `GraphError` with code and fields.
+        cost: flops and bytes of one evaluation.
+        reference: NumPy in float64 inside, slow and plainly right; returns the declared dtypes.
+        splits: the index formula (DESIGN section 5).
+        tolerance: per dtype of the output, for class `float32`.
+        samples: at least five: empty, size 1, non-contiguous, NaN and infinity where floating.
+        decompose: for a composite: the same in primitives.
+    """
+
+    name: str
+    version: int
+    arity: tuple[int, int]
+    attributes: tuple[Attribute, ...]
+    infer: Infer
+    cost: CostRule
+    reference: Reference
+    splits: SplitRule
+    tolerance: Tolerance
+    samples: tuple[Sample, ...]
+    summary: str
+    decompose: Decompose | None = None
+
+    @property
+    def key(self) -> str:
+        """`matmul@1`."""
+        return f"{self.name}@{self.version}"

@@ -1,0 +1,9 @@
+"""Error codes of the family `graph`."""
+
+from __future__ import annotations
+
+from gpugoblin.error_codes.spec import ErrorCode
+
+__all__ = ["CODES"]
+
+CODES: dict[str, ErrorCode] = {}
