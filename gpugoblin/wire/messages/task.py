@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, field
 
 from gpugoblin.wire.bounds import (
     Assurance,
@@ -93,7 +93,7 @@ class Task(Struct, frozen=True, forbid_unknown_fields=True):
     verify: Annotated[tuple[VerifyChoice, ...], Meta(max_length=4)]
     memory_bound_bytes: Count
     flops: Count
-    bytes: Count
+    bytes_moved: Count = field(name="bytes")
     weight_version: Version
     seed_key: Annotated[bytes, Meta(max_length=16)]
     catalog_hash: Hex64
