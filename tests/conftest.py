@@ -1,0 +1,88 @@
+"""What every test gets: a check that it leaves nothing behind.
+
+Owns: the leak fixture. A test that leaves a descriptor, a thread or a process open fails, with the
+list of what it left. Things that end by themselves get two seconds.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+GRACE_S = 2.0
+PATIENT_PATHS = ("/dev/urandom", "/dev/null", "anon_inode:[pidfd]")
+
+
+def _descriptors() -> dict[int, str]:
+    found: dict[int, str] = {}
+    for entry in os.listdir("/proc/self/fd"):
+        try:
+            found[int(entry)] = os.readlink(f"/proc/self/fd/{entry}")
+        except FileNotFoundError:
+            continue
+    return found
+
+
+def _threads() -> set[threading.Thread]:
+    return {thread for thread in threading.enumerate() if thread.is_alive()}
+
+
+def _children() -> set[int]:
+    return {
+        child.pid
+        for child in psutil.Process().children(recursive=True)
+        if child.status() != psutil.STATUS_ZOMBIE or child.ppid() == os.getpid()
+    }
+
+
+def _left_behind(
+    descriptors: dict[int, str], threads: set[threading.Thread], children: set[int]
+) -> list[str]:
+    left = [
+        f"descriptor {number} -> {target}"
+        for number, target in _descriptors().items()
+        if descriptors.get(number) != target and not target.startswith(PATIENT_PATHS)
+        if number not in descriptors
+    ]
+    left += [f"thread {thread.name}" for thread in _threads() - threads]
+    for pid in _children() - children:
+        try:
+            left.append(f"process {pid}: {' '.join(psutil.Process(pid).cmdline())[:200]}")
+        except psutil.Error:
+            continue
+    return left
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Fails a test that leaks a descriptor, a thread or a process.
+
+    A module or session fixture that holds such things must be set up before this one looks, which
+    pytest guarantees: wider scopes come first.
+    """
+    descriptors, threads, children = _descriptors(), _threads(), _children()
+    yield
+    deadline_s = time.monotonic() + GRACE_S
+    left = _left_behind(descriptors, threads, children)
+    while left and time.monotonic() < deadline_s:
+        time.sleep(0.02)
+        left = _left_behind(descriptors, threads, children)
+    if left:
+        pytest.fail("left behind: " + "; ".join(sorted(left)), pytrace=False)
+
+
+@pytest.fixture()
+def short_path(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A directory whose path is short enough for a Unix socket (107 bytes)."""
+    import shutil
+    import tempfile
+
+    path = Path(tempfile.mkdtemp(prefix="gg-"))
+    yield path
+    shutil.rmtree(path, ignore_errors=True)
