@@ -77,7 +77,7 @@ def nothing_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
         pytest.fail("left behind: " + "; ".join(sorted(left)), pytrace=False)
 
 
-@pytest.fixture()
+@pytest.fixture
 def short_path(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A directory whose path is short enough for a Unix socket (107 bytes)."""
     import shutil

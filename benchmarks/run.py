@@ -1,0 +1,61 @@
+"""`scripts/bench AREA [NAME...]`: runs the benchmarks of an area and writes their record.
+
+Owns: the list of areas and of the benchmark modules in each. A module exports
+`measure() -> list[Row]`. With names given, only those run, and their rows replace the same rows
+(by `what`) of the record that is there.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+
+from benchmarks.record import RESULTS, Row, write
+
+AREAS: dict[str, tuple[str, ...]] = {
+    "path": (
+        "import_time",
+        "engine_start",
+        "verify_product",
+        "node_leases",
+        "path_product",
+        "chaos",
+        "demo_time",
+    ),
+}
+
+
+def main(arguments: list[str]) -> int:
+    if not arguments or arguments[0] not in AREAS:
+        print(f"usage: scripts/bench AREA [NAME...]; areas: {', '.join(AREAS)}", file=sys.stderr)
+        return 2
+    area, names = arguments[0], arguments[1:] or AREAS[arguments[0]]
+    unknown = set(names) - set(AREAS[area])
+    if unknown:
+        print(f"bench: {area} has no {', '.join(sorted(unknown))}", file=sys.stderr)
+        return 2
+    rows: list[Row] = []
+    for name in names:
+        print(f"bench: {area}/{name}", flush=True)
+        for one in importlib.import_module(f"benchmarks.{name}").measure():
+            mark = "meets" if one.meets else "MISSES"
+            print(f"  {one.what}: {one.value} {one.unit} (bar {one.bar}: {mark})", flush=True)
+            rows.append(one)
+    path = write(area, _merged(area, rows))
+    print(f"bench: wrote {path.relative_to(path.parents[2])}")
+    return 0
+
+
+def _merged(area: str, rows: list[Row]) -> list[Row]:
+    path = RESULTS / f"{area}.json"
+    if not path.exists():
+        return rows
+    new = {one.what: one for one in rows}
+    kept = [Row(**old) for old in json.loads(path.read_text(encoding="utf-8"))["rows"]]
+    merged = [new.pop(old.what, old) for old in kept]
+    return merged + list(new.values())
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
