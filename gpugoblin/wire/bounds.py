@@ -57,6 +57,8 @@ __all__ = [
     "Signature",
     "TaskIdField",
     "Ticket",
+    "TicketIdField",
+    "UnixSeconds",
     "UserIdField",
     "VerifyMethodField",
     "Version",
@@ -77,6 +79,7 @@ LeaseIdField = Annotated[LeaseId, _ID]
 OwnerPseudonymField = Annotated[OwnerPseudonym, _ID]
 ReceiptIdField = Annotated[ReceiptId, _ID]
 TaskIdField = Annotated[TaskId, _ID]
+TicketIdField = Annotated[str, _ID]
 UserIdField = Annotated[UserId, _ID]
 
 BlobHashField = Annotated[BlobHash, _HEX64]
@@ -87,6 +90,8 @@ Count = Annotated[int, Meta(ge=0, le=2**62)]
 Dim = Annotated[int, Meta(ge=0, le=2**40)]
 Shape = Annotated[tuple[Dim, ...], Meta(max_length=8)]
 Version = Annotated[int, Meta(ge=0, le=2**31 - 1)]
+UnixSeconds = Annotated[int, Meta(ge=0, le=2**36)]
+"""Whole seconds since 1970, as tickets count time (RFC 7519, NumericDate); until the year 4147."""
 Seconds = Annotated[float, Meta(ge=0, le=1e11)]
 Word = Annotated[str, Meta(min_length=1, max_length=64, pattern=r"\A[A-Za-z0-9_.@+:-]+\Z")]
 """A closed word: a version, driver or build name. No spaces, so no sentence fits."""

@@ -64,5 +64,5 @@ def decode(struct: type[T], data: bytes | bytearray | memoryview) -> T:
     try:
         value: T = _decoder(struct).decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as cause:
-        raise WireError("message_malformed", message=entry.key, reason=str(cause)) from cause
+        raise WireError("message_malformed", message=entry.key, reason=str(cause)[:200]) from cause
     return value

@@ -22,6 +22,7 @@ from gpugoblin.wire.bounds import (
     SandboxLevel,
     Seconds,
     Ticket,
+    UnixSeconds,
     Word,
 )
 from gpugoblin.wire.registry import message
@@ -67,8 +68,8 @@ class Grant(Struct, frozen=True, forbid_unknown_fields=True):
 
     jti: GrantIdField
     aud: LabIdField
-    exp: Annotated[int, Meta(ge=0, le=2**40)]
-    iat: Annotated[int, Meta(ge=0, le=2**40)]
+    exp: UnixSeconds
+    iat: UnixSeconds
     device_key: Hex64
     card: Annotated[int, Meta(ge=0, le=63)]
     owner_pseudonym: OwnerPseudonymField
