@@ -1,4 +1,4 @@
-"""Error codes of the family `client`."""
+"""Error codes of the family `client`: the researcher's session, files, captures and commands."""
 
 from __future__ import annotations
 
@@ -6,4 +6,186 @@ from gpugoblin.error_codes.spec import ErrorCode
 
 __all__ = ["CODES"]
 
-CODES: dict[str, ErrorCode] = {}
+_CAPTURE: dict[str, ErrorCode] = {
+    "dtype_refused": ErrorCode(
+        what="{line}: {subject} has dtype {dtype}; the catalog computes float32, int32, int64 "
+        "and bool, and nothing is rounded in silence.",
+        next_step="{fix}",
+    ),
+    "dtypes_mixed": ErrorCode(
+        what="{line}: {operator} of {operands}: {cause}.",
+        next_step="{fix}",
+    ),
+    "shapes_differ": ErrorCode(
+        what="{line}: {operator} of {operands}: {cause}.",
+        next_step="{fix}",
+    ),
+    "argument_refused": ErrorCode(
+        what="{line}: {operator} of {operands}: {cause}.",
+        next_step="{fix}",
+    ),
+    "index_refused": ErrorCode(
+        what="{line}: indexing {operands} with {index}: {cause}.",
+        next_step="{fix}",
+    ),
+    "value_needed": ErrorCode(
+        what="{line}: {use} needs the numbers of a lazy array {operands}, and nothing has been "
+        "computed yet.",
+        next_step="{fix}",
+    ),
+    "not_an_array": ErrorCode(
+        what="{line}: {subject} is {kind}, which is not an array of numbers.",
+        next_step="{fix}",
+    ),
+    "too_many_inputs": ErrorCode(
+        what="{line}: the expression reads {count} different arrays; one job takes {limit}.",
+        next_step="Save a part of it as its own job and open the result.",
+    ),
+}
+
+_FILES: dict[str, ErrorCode] = {
+    "file_unreadable": ErrorCode(
+        what="{path} cannot be read: {reason}.",
+        next_step="Check the path and its permissions.",
+    ),
+    "file_malformed": ErrorCode(
+        what="{path} is not a well-formed {kind} file: {reason}.",
+        next_step="Write the file again; nothing was sent.",
+    ),
+    "file_truncated": ErrorCode(
+        what="{path} has {found_bytes} bytes; its header promises {expected_bytes}.",
+        next_step="Write the file again, or wait until its writer is done; nothing was sent.",
+    ),
+    "file_kind_unknown": ErrorCode(
+        what="{path} is not recognized as npy, zarr or safetensors.",
+        next_step="Save it with numpy.save, or open it as numpy.memmap and pass that to gg.open.",
+    ),
+    "member_missing": ErrorCode(
+        what="{path} holds several tensors or none named {member!r}; it has: {members}.",
+        next_step="Name one: gg.open(path, member=...).",
+    ),
+    "file_changed": ErrorCode(
+        what="{path} has changed since gg.open read its header.",
+        next_step="Open it again, so that the job names the content that it computes on.",
+    ),
+    "array_changed": ErrorCode(
+        what="The array made at {line} has changed since gg.array saw it.",
+        next_step="Call gg.array on it again after the last change.",
+    ),
+    "memmap_layout": ErrorCode(
+        what="The memmap of {path} is a view with gaps ({shape}, strides {strides}).",
+        next_step="Open the whole memmap, and slice the lazy array instead.",
+    ),
+    "package_missing": ErrorCode(
+        what="{purpose} needs the package {package}, which is not installed.",
+        next_step="Install it: pip install {package}",
+    ),
+    "target_malformed": ErrorCode(
+        what="{path!r} cannot be a result file: {reason}.",
+        next_step="Give a path that ends in .npy, .zarr or .safetensors, or None to keep the "
+        "result on the lab node.",
+    ),
+}
+
+_NODE: dict[str, ErrorCode] = {
+    "not_connected": ErrorCode(
+        what="No lab node is connected.",
+        next_step='Call gg.connect("local") for this machine, or gg.connect() for the lab node '
+        "of your configuration.",
+    ),
+    "node_unreachable": ErrorCode(
+        what="The lab node at {address} cannot be reached: {reason}.",
+        next_step="Check the address and that the node runs; jobs on it are not lost, "
+        "gg.get(name) finds them again.",
+    ),
+    "node_silent": ErrorCode(
+        what="The lab node at {address} has not answered {request} within {timeout_s} s.",
+        next_step="Try again; if it stays silent, look at the node's log.",
+    ),
+    "node_not_trusted": ErrorCode(
+        what="The lab node at {address} does not show the certificate that was asked for: "
+        "{reason}.",
+        next_step="Compare certificate_sha256 with what `gpugoblin node doctor` shows in the lab; "
+        "nothing was sent.",
+    ),
+    "reply_unexpected": ErrorCode(
+        what="The answer of {address} to {request} is not one of a lab node: {reason}.",
+        next_step="Check that the address is a lab node, and that both sides are up to date.",
+    ),
+    "address_malformed": ErrorCode(
+        what="{address!r} is not an address of a lab node: {reason}.",
+        next_step='Use "local", "https://host:port" or "unix:/path/to/socket".',
+    ),
+    "token_missing": ErrorCode(
+        what="The lab node at {address} wants a token, and none is configured.",
+        next_step="Ask the lab for one (`gpugoblin node user add`) and put it into {config} as "
+        'token_file = "...", or into GPUGOBLIN_TOKEN.',
+    ),
+    "token_over_plain_http": ErrorCode(
+        what="The token for {address} would travel unencrypted.",
+        next_step="Use an https:// address.",
+    ),
+    "secret_readable": ErrorCode(
+        what="{path} holds a token, and other users of this machine can read it.",
+        next_step="Make it private: chmod 600 {path}",
+    ),
+    "config_malformed": ErrorCode(
+        what="The configuration {path} is not right: {reason}.",
+        next_step="See docs/researcher/configuration.md for every setting.",
+    ),
+    "local_unsupported": ErrorCode(
+        what="A lab node on this machine needs {missing}.",
+        next_step="Connect to a lab node on a Linux machine: gg.connect('https://...').",
+    ),
+    "local_start_failed": ErrorCode(
+        what="The lab node of this machine did not start: {reason}.",
+        next_step="Its log is {log}. Then call gg.connect('local') again.",
+    ),
+}
+
+_JOBS: dict[str, ErrorCode] = {
+    "job_timeout": ErrorCode(
+        what="Job {name!r} was not done within {timeout_s} s ({verified} of {tasks} tasks "
+        "verified); it goes on.",
+        next_step="Wait again, or come back later: gg.get({name!r}).",
+    ),
+    "job_failed": ErrorCode(
+        what="Job {name!r} failed: {reason}",
+        next_step="Verified parts are kept. Look at job.events() for what led to it.",
+    ),
+    "job_cancelled": ErrorCode(
+        what="Job {name!r} was cancelled after {verified} of {tasks} tasks.",
+        next_step="Submit it again to go on from nothing, or read the verified tiles.",
+    ),
+    "output_unknown": ErrorCode(
+        what="Job {name!r} has {count} outputs; there is none numbered {output}.",
+        next_step="Count from 0.",
+    ),
+    "region_malformed": ErrorCode(
+        what="The index {index} does not fit the array of shape {shape}: {reason}.",
+        next_step="Use integers, slices of step 1 or more, None is not allowed here.",
+    ),
+    "region_not_ready": ErrorCode(
+        what="{region} of job {name!r} is not verified yet ({verified} of {tasks} tasks are).",
+        next_step="Wait for it: job.wait(), or read a part that is done.",
+    ),
+    "certificate_invalid": ErrorCode(
+        what="The certificate of job {name!r} does not hold: {reason}.",
+        next_step="Do not cite it. Tell the lab, and compare the node's key with the one you know.",
+    ),
+    "array_elsewhere": ErrorCode(
+        what="The array made at {line} lives on the lab node {there}, and the job would run on "
+        "{here}.",
+        next_step="Connect to that node, or read the array and pass the numbers.",
+    ),
+    "quantity_malformed": ErrorCode(
+        what="{value!r} is not {kind}.",
+        next_step="Write it like {example!r}.",
+    ),
+    "command_failed": ErrorCode(
+        what="The command {command} cannot be loaded: {reason}.",
+        next_step="Install the part that it belongs to: pip install 'gpugoblin[{extra}]'",
+    ),
+}
+
+CODES: dict[str, ErrorCode] = {**_CAPTURE, **_FILES, **_NODE, **_JOBS}
