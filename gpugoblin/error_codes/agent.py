@@ -6,4 +6,9 @@ from gpugoblin.error_codes.spec import ErrorCode
 
 __all__ = ["CODES"]
 
-CODES: dict[str, ErrorCode] = {}
+CODES: dict[str, ErrorCode] = {
+    "machine_unsound": ErrorCode(
+        what="The agent found its own state unsound: {problem}.",
+        next_step="Report this with the output of `gpugoblin agent doctor`; lending has stopped.",
+    ),
+}
