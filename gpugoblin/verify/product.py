@@ -1,0 +1,267 @@
+"""The product check: is C really A B (+ carry), for the cost of a few vectors?
+
+Owns: the decision about returned products (R. Freivalds 1977, with a rounding-aware threshold).
+Must not: trust anything of the result: scales and thresholds come from trusted operands only.
+
+For secret vectors R the check compares C R with A (B R) + carry R, row by row. The error of row i
+under vector v is divided by
+
+    scale(i, v)^2 = gain(v)^2 (|a_i|^2 + m_i^2) + |carry_i over the columns of v|^2
+
+where gain(v)^2 is the energy of B under v divided by the inner length, |a_i| the norm of row i of
+A, and m_i^2 the largest mean square, over all vectors, of the partial sums of A (B R) / gain along
+the inner axis. The first part is the size of the row for unrelated data, the second grows for data
+with a common sign and for sums that cancel; both bound the rounding of any summation order. Where a
+partial sum stands out of its row by more than any of unrelated data does, a few large elements make
+it, and its own size takes the place of the bracket.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from gpugoblin.catalog.spec import Array
+from gpugoblin.errors import VerifyError
+from gpugoblin.graph.ir import Graph
+from gpugoblin.units import MIB
+from gpugoblin.verify.calibration import threshold
+from gpugoblin.verify.forms import ProductForm, product_form
+from gpugoblin.verify.projection import RightHand, draw, right_hand
+
+__all__ = ["ProductCheck", "ProductVerdict", "check_product", "project_right", "row_energy"]
+
+_STEPS: Final = 8
+_LEAST_STEP: Final = 16
+_SPIKE: Final = 3.4
+_TINY: Final = 2.0**-126
+
+
+@dataclass(frozen=True, slots=True)
+class ProductVerdict:
+    """The decision. `code` is "", `product_mismatch` or `product_undecidable` (then recompute).
+
+    `error` and `threshold` are in units of the scale; for integers `error` counts wrong rows.
+    """
+
+    accepted: bool
+    error: float
+    threshold: float
+    code: str = ""
+
+
+def project_right(form: ProductForm, right: Array) -> tuple[RightHand, ...]:
+    """Draws secrets and projects the right operand: once a panel, again after any rejection.
+
+    Operands that are broadcast over the batch axes are projected once for each batch index only
+    where they differ.
+    """
+    secret = draw(form.columns, form.dtype)
+    if right.ndim == 2:
+        matrix = right.swapaxes(-1, -2) if form.transpose_right else right
+        return (right_hand(matrix, secret),) * max(1, form.batch_count)
+    return tuple(right_hand(matrix, secret) for matrix in form.right_matrices(right))
+
+
+def row_energy(left: Array) -> Array:
+    """Sum of squares of each row of a float32 matrix, as float64 of shape (rows,)."""
+    with np.errstate(all="ignore"):
+        energy: Array = np.einsum("ik,ik->i", left, left).astype(np.float64)
+    return energy
+
+
+class _RowsCheck:
+    """The check of one matrix product; rows of the result may come in any pieces."""
+
+    def __init__(
+        self,
+        left: Array,
+        hand: RightHand,
+        carry: Array | None,
+        energy: Array | None,
+    ) -> None:
+        self._hand = hand
+        self._carry = carry
+        self._inner = left.shape[1]
+        self.limit = threshold(self._inner)
+        self.error = 0.0
+        self.wrong_rows = 0
+        self.undecidable = not hand.finite
+        if left.dtype == np.float32:
+            self._prepare(left, row_energy(left) if energy is None else energy)
+        else:
+            with np.errstate(all="ignore"):
+                self._expected = np.matmul(left, hand.projected)
+
+    def _prepare(self, left: Array, energy: Array) -> None:
+        gain = np.where(self._hand.gain > 0, self._hand.gain, 1.0)
+        expected = np.zeros((left.shape[0], gain.size), np.float32)
+        spread = np.zeros(left.shape[0])
+        peak = np.zeros(expected.shape, np.float32)
+        step = max(_LEAST_STEP, -(-self._inner // _STEPS))
+        with np.errstate(all="ignore"):
+            for start in range(0, self._inner, step):
+                stop = start + step
+                expected += np.matmul(left[:, start:stop], self._hand.projected[start:stop])
+                part = (expected / gain.astype(np.float32)) ** 2
+                spread = np.maximum(spread, part.mean(axis=1, dtype=np.float64))
+                np.maximum(peak, part, out=peak)
+            size = energy + spread
+            scale = np.where(peak > _SPIKE**2 * size[:, None], peak, size[:, None])
+        usable = np.isfinite(size) & (size < 1e34)
+        # A row of exact zeros is fine; one whose squares vanish in float32 cannot be judged.
+        small = np.flatnonzero(energy < 1e-20)
+        vanished = small.size > 0 and bool(np.any(left[small] != 0))
+        self.undecidable |= vanished or not bool(usable.all())
+        self._expected = expected
+        self._scale = scale * self._hand.gain**2
+
+    def take(self, first: int, rows: Array) -> bool:
+        """Judges rows `first` and on of the result (a private copy). False when they are wrong."""
+        last = first + rows.shape[0]
+        if self.undecidable or rows.size == 0:
+            return not self.undecidable
+        carry = None if self._carry is None else self._carry[first:last]
+        if rows.dtype != np.float32:
+            return self._take_integers(first, last, rows, carry)
+        with np.errstate(all="ignore"):
+            found = self._project(rows)
+            wanted = self._expected[first:last].astype(np.float64)
+            scale = self._scale[first:last]
+            if carry is not None:
+                wanted += self._project(carry)
+                scale = scale + self._carry_energy(carry)
+            off = np.abs(found - wanted) - self._inner * rows.shape[1] * _TINY
+            ratio = np.where(off > 0, off / np.sqrt(scale), 0.0)
+            # A NaN on either side must never pass: it compares as not (off <= 0).
+            ratio = np.where(np.isfinite(off), ratio, np.inf)
+        if carry is not None and not np.isfinite(scale).all():
+            self.undecidable = True
+            return False
+        worst = float(ratio.max())
+        self.error = max(self.error, worst)
+        return worst <= self.limit
+
+    def _project(self, rows: Array) -> Array:
+        secret = self._hand.secret
+        blocks, width, columns = secret.blocks, secret.width, rows.shape[1]
+        found = np.empty((rows.shape[0], secret.matrix.shape[1]), np.float32)
+        whole = columns // width
+        cut = whole * width
+        grouped = rows[:, :cut].reshape(rows.shape[0], whole, width)
+        signs = secret.signs[:cut].reshape(whole, width)
+        np.einsum("ibw,bw->ib", grouped, signs, out=found[:, :whole])
+        if cut < columns:
+            found[:, whole] = rows[:, cut:] @ secret.signs[cut:]
+        np.matmul(rows, secret.matrix[:, blocks:], out=found[:, blocks:])
+        return found
+
+    def _carry_energy(self, carry: Array) -> Array:
+        secret = self._hand.secret
+        starts = np.arange(0, carry.shape[1], secret.width)
+        squares = np.add.reduceat(carry.astype(np.float64) ** 2, starts, axis=1)
+        total = squares.sum(axis=1, keepdims=True)
+        dense = np.repeat(total, secret.matrix.shape[1] - starts.size, axis=1)
+        return np.concatenate((squares, dense), axis=1)
+
+    def _take_integers(self, first: int, last: int, rows: Array, carry: Array | None) -> bool:
+        with np.errstate(all="ignore"):
+            found = np.matmul(rows, self._hand.secret.matrix)
+            wanted = self._expected[first:last]
+            if carry is not None:
+                wanted = wanted + np.matmul(carry, self._hand.secret.matrix)
+        wrong = int(np.any(found != wanted, axis=1).sum())
+        self.wrong_rows += wrong
+        return wrong == 0
+
+
+class ProductCheck:
+    """Checks one result against trusted operands, in pieces of whole rows.
+
+    Args:
+        left, carry: the trusted operands as the graph takes them; carry None where none.
+        hands: from `project_right`, one a batch index.
+        energy: `row_energy` of the one left operand, where it was summed while reading (no batch).
+    """
+
+    def __init__(
+        self,
+        form: ProductForm,
+        left: Array,
+        hands: Sequence[RightHand],
+        carry: Array | None = None,
+        energy: Array | None = None,
+    ) -> None:
+        self._form = form
+        carries: Sequence[Array | None] = [None] * form.batch_count
+        if carry is not None:
+            carries = list(carry.reshape(form.batch_count, form.rows, form.columns))
+        self._checks = [
+            _RowsCheck(matrix, hand, part, energy)
+            for matrix, hand, part in zip(form.left_matrices(left), hands, carries, strict=True)
+        ]
+
+    def take(self, first: int, rows: Array) -> bool:
+        """Judges rows of the result, counted over all batch indices; False when they are wrong.
+
+        Args:
+            rows: a private copy of shape (n, columns); what the engine may still change is not
+                judged in place.
+        """
+        good = True
+        height = self._form.rows
+        at = 0
+        while at < rows.shape[0]:
+            batch, row = divmod(first + at, height)
+            count = min(rows.shape[0] - at, height - row)
+            good &= self._checks[batch].take(row, rows[at : at + count])
+            at += count
+        return good
+
+    def verdict(self) -> ProductVerdict:
+        """The decision about all rows that were taken. The caller has taken every row."""
+        undecidable = any(check.undecidable for check in self._checks)
+        if self._form.dtype == "float32":
+            error = max((check.error for check in self._checks), default=0.0)
+            limit = threshold(self._form.inner)
+        else:
+            error = float(sum(check.wrong_rows for check in self._checks))
+            limit = 0.0
+        if undecidable:
+            return ProductVerdict(False, error, limit, "product_undecidable")
+        if not error <= limit:
+            return ProductVerdict(False, error, limit, "product_mismatch")
+        return ProductVerdict(True, error, limit)
+
+
+def check_product(
+    graph: Graph,
+    inputs: Sequence[Array],
+    output: Array,
+    hands: Sequence[RightHand] | None = None,
+) -> ProductVerdict:
+    """Checks a whole result in memory. Draw the hands yourself to share them over a panel.
+
+    Raises:
+        VerifyError: `not_a_product`, `result_shape`.
+    """
+    form = product_form(graph)
+    if form is None:
+        raise VerifyError("not_a_product")
+    declared = graph.output_specs()[0]
+    if output.shape != declared.shape or str(output.dtype) != declared.dtype:
+        found = f"{output.dtype}{list(output.shape)}"
+        raise VerifyError("result_shape", output=0, found=found, expected=str(declared))
+    if hands is None:
+        hands = project_right(form, inputs[form.right])
+    carry = None if form.carry is None else inputs[form.carry]
+    check = ProductCheck(form, inputs[form.left], hands, carry)
+    rows = output.reshape(math.prod(form.batch) * form.rows, form.columns)
+    band = max(1, MIB // max(1, form.columns * rows.itemsize))
+    for first in range(0, rows.shape[0], band):
+        check.take(first, np.array(rows[first : first + band], order="C"))
+    return check.verdict()

@@ -1,0 +1,125 @@
+"""Secret random vectors, and the right operand seen through them.
+
+Owns: the drawing of secrets and everything that depends on the right operand only, so that one
+panel's share of the work is done once for all tiles of the panel. Must not: see a result; keep a
+secret once a result was rejected (the caller draws again).
+
+Two sets of vectors for float32. The block set has one vector per `BLOCK_COLUMNS` columns, zero
+outside its block, with entries of random sign and size 0.9 to 1.1: a single wrong element always
+shows with at least 0.9 of its size, against the rounding of its own block only. The dense set has
+four Gaussian vectors over all columns: errors that cancel inside a block do not cancel there.
+Integers are projected by uniformly drawn integers, modulo 2^32 or 2^64 as the product itself; the
+first vector is odd everywhere, so that no single wrong element can vanish.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from gpugoblin.catalog.spec import DTYPES, Array
+
+__all__ = [
+    "BLOCK_COLUMNS",
+    "DENSE_VECTORS",
+    "INTEGER_VECTORS",
+    "RightHand",
+    "Secret",
+    "draw",
+    "right_hand",
+]
+
+BLOCK_COLUMNS: Final = 128
+DENSE_VECTORS: Final = 4
+INTEGER_VECTORS: Final = 16
+_MIN_BLOCKS: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Secret:
+    """Drawn vectors for results of `columns` columns.
+
+    Args:
+        signs: float32 of shape (columns,): the block set, all blocks side by side.
+        width: columns of a block; the last block may be narrower.
+        matrix: of shape (columns, vectors): block set, then dense set; or the integer vectors.
+    """
+
+    signs: Array
+    width: int
+    matrix: Array
+
+    @property
+    def blocks(self) -> int:
+        return int(self.matrix.shape[1]) - DENSE_VECTORS
+
+
+@dataclass(frozen=True, slots=True)
+class RightHand:
+    """The right operand times the secret, from a trusted operand.
+
+    Args:
+        projected: of shape (inner, vectors), `right @ secret.matrix`.
+        gain: float64 of shape (vectors,): what each projected column measures for unrelated
+            columns: the root of the operand's energy under the vector, divided by the inner length.
+        finite: whether every entry can be used for a check.
+    """
+
+    secret: Secret
+    projected: Array
+    gain: Array
+    finite: bool
+
+
+def _generator() -> np.random.Generator:
+    key = np.frombuffer(os.urandom(16), np.uint64)
+    return np.random.Generator(np.random.Philox(key=key))
+
+
+def block_width(columns: int) -> int:
+    """128, or less for narrow results, so that at least 16 blocks speak about each row."""
+    return max(1, min(BLOCK_COLUMNS, columns // _MIN_BLOCKS))
+
+
+def draw(columns: int, dtype: str) -> Secret:
+    """Fresh secrets from the system's random bytes. Draw after the result's hash is committed."""
+    random = _generator()
+    if dtype != "float32":
+        kind = DTYPES[dtype]
+        bits = random.integers(0, 2**64, (columns, INTEGER_VECTORS), dtype=np.uint64)
+        bits[:, 0] |= np.uint64(1)
+        low = bits.astype(np.uint32) if kind.itemsize == 4 else bits
+        return Secret(np.empty(0, np.float32), 1, low.view(kind))
+    width = block_width(columns)
+    blocks = -(-columns // width)
+    size = random.uniform(0.9, 1.1, columns) * random.choice((-1.0, 1.0), columns)
+    signs = size.astype(np.float32)
+    matrix = np.zeros((columns, blocks + DENSE_VECTORS), np.float32)
+    every = np.arange(columns)
+    matrix[every, every // width] = signs
+    matrix[:, blocks:] = random.standard_normal((columns, DENSE_VECTORS), dtype=np.float32)
+    return Secret(signs, width, matrix)
+
+
+def right_hand(right: Array, secret: Secret) -> RightHand:
+    """Projects one right operand of shape (inner, columns)."""
+    with np.errstate(all="ignore"):
+        projected = np.matmul(right, secret.matrix)
+    if right.dtype != np.float32:
+        return RightHand(secret, projected, np.ones(projected.shape[1]), True)
+    blocks, inner = secret.blocks, max(1, right.shape[0])
+    with np.errstate(all="ignore"):
+        # From the operand itself, not from the projection: columns that resemble each other may
+        # cancel under a vector, their rounding errors do not.
+        columns = np.einsum("kj,kj->j", right, right).astype(np.float64)
+        energy = np.full(secret.matrix.shape[1], columns.sum())
+        energy[:blocks] = np.add.reduceat(columns, np.arange(0, columns.size, secret.width))
+        gain = np.sqrt(energy / inner)
+    # Beyond these sizes float32 sums inside a product may overflow or vanish where the
+    # projection does not, or the other way around.
+    usable = np.isfinite(gain) & ((gain == 0) | ((gain > 1e-17) & (gain < 1e17)))
+    vanished = bool(np.any((gain == 0) & np.any(projected != 0, axis=0)))
+    return RightHand(secret, projected, gain, bool(usable.all()) and not vanished)
