@@ -6,4 +6,78 @@ from gpugoblin.error_codes.spec import ErrorCode
 
 __all__ = ["CODES"]
 
-CODES: dict[str, ErrorCode] = {}
+CODES: dict[str, ErrorCode] = {
+    "engine_start_failed": ErrorCode(
+        what="The engine could not be started: {reason}.",
+        next_step="Check that the interpreter {python} exists and may be run by this user.",
+    ),
+    "engine_silent": ErrorCode(
+        what="The engine did not answer within {limit_s:.1f} s while it was {doing}.",
+        next_step="It was ended; start a new one, and look at its last words: {stderr}",
+    ),
+    "engine_died": ErrorCode(
+        what="The engine ended by itself (exit status {status}) while it was {doing}.",
+        next_step="Start a new one, and look at its last words: {stderr}",
+    ),
+    "engine_lied": ErrorCode(
+        what="The engine broke the protocol: {reason}.",
+        next_step="It was ended and none of its results may be used; start a new one.",
+    ),
+    "engine_overran": ErrorCode(
+        what="The engine computed task {task} for more than {limit_s:.1f} s.",
+        next_step="It was ended; check the prediction of the task, or give it to another card.",
+    ),
+    "engine_over_memory": ErrorCode(
+        what="The engine took {used_bytes} bytes of private memory; {limit_bytes} are allowed.",
+        next_step="It was ended; raise the memory of the engine or send smaller tasks.",
+    ),
+    "engine_busy": ErrorCode(
+        what="The engine has {queued} tasks queued already, which is the most it takes.",
+        next_step="Wait for an event before submitting the next task.",
+    ),
+    "engine_closed": ErrorCode(
+        what="The engine is not running any more, so it takes no {request}.",
+        next_step="Start a new engine.",
+    ),
+    "engine_stopped": ErrorCode(
+        what="The engine was ended on request while it was {doing}.",
+        next_step="Start a new engine when the card may be used again.",
+    ),
+    "engine_message_malformed": ErrorCode(
+        what="A message between engine and parent is malformed: {reason}.",
+        next_step="Check that both sides come from one build.",
+    ),
+    "engine_message_too_large": ErrorCode(
+        what="A message between engine and parent has {size} bytes; at most {limit} are allowed.",
+        next_step="Send the graph through the input arena, or use fewer inputs and outputs.",
+    ),
+    "arena_full": ErrorCode(
+        what="The arena of {size_bytes} bytes has no free stretch of {wanted_bytes} bytes.",
+        next_step="Free a slot first, or make the arena larger.",
+    ),
+    "arena_slot_unknown": ErrorCode(
+        what="The slot at offset {offset} with {nbytes} bytes is not one that is in use.",
+        next_step="Use the slots that the arena gave, and free each of them once.",
+    ),
+    "arena_size_invalid": ErrorCode(
+        what="An arena or slot of {size_bytes} bytes cannot be made.",
+        next_step="Ask for a positive size below {limit_bytes} bytes.",
+    ),
+    "does_not_fit": ErrorCode(
+        what="The task needs {needed_bytes} bytes of private memory, the engine has "
+        "{memory_bytes}.",
+        next_step="Give the engine more memory, or split the task into smaller ones.",
+    ),
+    "task_refused": ErrorCode(
+        what="The engine refused the task before it began: {reason}.",
+        next_step="Check the graph and the slots of the task against the engine's catalog.",
+    ),
+    "task_failed": ErrorCode(
+        what="The task failed at step {node} of its graph: {reason}.",
+        next_step="Check the values of the inputs that this step reads.",
+    ),
+    "kernel_missing": ErrorCode(
+        what="The backend {backend} lacks kernels for {missing}, or has them for {unknown}.",
+        next_step="Install the engine and the catalog from one build.",
+    ),
+}

@@ -1,0 +1,66 @@
+"""The engine process: what runs inside the sandbox.
+
+Owns: its argument list, the search path, and the order of its start: outer walls, imports, arenas,
+threads, inner walls, ready. Must not: import socket, ssl, requests or Qt, or read any file beside
+its own code.
+
+    PYTHON -I -S -B <app>/app/engine/child.py CONTROL_FD INPUT_FD INPUT_BYTES OUTPUT_FD
+        OUTPUT_BYTES THREADS MEMORY_BYTES BACKEND
+
+Environment: `GPUGOBLIN_WALLS=1` puts up the walls of `app.sandbox.inside`;
+`GPUGOBLIN_PACKAGES` names one more directory for imports, where the runtime has no NumPy itself.
+"""
+
+import os
+import sys
+
+USAGE = 64  # sysexits: command line usage error
+
+
+def _search_path() -> None:
+    # Not resolved: a runtime may be a directory of links.
+    here = os.path.abspath(__file__)
+    sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(here))))
+    packages = os.environ.get("GPUGOBLIN_PACKAGES")
+    if packages:
+        sys.path.append(packages)
+    # msgspec takes it where it finds it, and it would load the C module of `socket`.
+    sys.modules["typing_extensions"] = None  # type: ignore[assignment]
+
+
+def main(arguments: list[str]) -> int:
+    """Serves until the parent closes the channel."""
+    _search_path()
+    walls = os.environ.get("GPUGOBLIN_WALLS") == "1"
+    if walls:
+        from app.sandbox.inside import enter_first
+
+        enter_first()
+    if len(arguments) != 8:
+        sys.stderr.write(f"child.py takes 8 arguments, not {len(arguments)}\n")
+        return USAGE
+    *numbers, backend = arguments
+    try:
+        control, input_fd, input_bytes, output_fd, output_bytes, threads, memory_bytes = map(
+            int, numbers
+        )
+    except ValueError as cause:
+        sys.stderr.write(f"child.py: {cause}\n")
+        return USAGE
+    from app.engine.session import Arenas, Session
+
+    arenas = Arenas.map(input_fd, input_bytes, output_fd, output_bytes)
+    session = Session(control, arenas, threads, memory_bytes, backend)
+    report: dict[str, bool | int | str] = {}
+    if walls:
+        from app.sandbox.inside import enter_last
+
+        report = enter_last()
+    return session.serve(report)
+
+
+if __name__ == "__main__":
+    # No teardown: nothing here outlives the process, and worker threads may sit in a kernel.
+    status = main(sys.argv[1:])
+    sys.stderr.flush()
+    os._exit(status)

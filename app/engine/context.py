@@ -1,0 +1,82 @@
+"""What a running task is given beside its tensors: threads, scratch space, cancel and progress.
+
+Owns: the context of one task and the errors that a kernel may raise. Must not: know a message.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import numpy as np
+
+from app.engine.pool import Pool
+from app.engine.protocol import FailureCode
+from gpugoblin.catalog.spec import Array
+
+__all__ = ["Cancelled", "Context", "KernelError"]
+
+
+class KernelError(Exception):
+    """A kernel met values that it may not compute on. Raised and caught inside the engine."""
+
+    def __init__(self, code: FailureCode) -> None:
+        super().__init__(code)
+        self.code: FailureCode = code
+
+
+class Cancelled(Exception):
+    """The parent does not want the running task any more."""
+
+
+class Context:
+    """One run of one program.
+
+    Args:
+        scratch: private bytes beside the arena, as many as the program asked for.
+        wanted: False once the task was cancelled; asked between blocks.
+        report: called with the share that is done, from any thread; cheap, may drop calls.
+    """
+
+    def __init__(
+        self,
+        pool: Pool,
+        scratch: Array,
+        wanted: Callable[[], bool] = lambda: True,
+        report: Callable[[float], None] = lambda fraction: None,
+    ) -> None:
+        self.pool = pool
+        self.scratch = scratch
+        self._wanted = wanted
+        self._report = report
+        self._lock = threading.Lock()
+        self._done = 0.0
+        self._step_share = 0.0
+
+    def begin_step(self, share: float) -> None:
+        """The next step is `share` of the whole task (between 0 and 1)."""
+        self._step_share = share
+        self.check()
+
+    def check(self) -> None:
+        """Raises Cancelled when the task is not wanted any more."""
+        if not self._wanted():
+            raise Cancelled
+
+    def blocks(self, count: int, work: Callable[[int], None]) -> None:
+        """Runs the blocks of the present step on all threads; each counts as progress."""
+        share = self._step_share / max(1, count)
+
+        def one(block: int) -> None:
+            self.check()
+            work(block)
+            with self._lock:
+                self._done += share
+                done = self._done
+            self._report(min(1.0, done))
+
+        self.pool.run(count, one)
+
+    def scratch_array(self, dtype: np.dtype[np.generic], count: int, offset: int = 0) -> Array:
+        """`count` elements of scratch space from byte `offset` on."""
+        return self.scratch[offset : offset + count * dtype.itemsize].view(dtype)

@@ -1,0 +1,296 @@
+"""One engine's conversation with its parent.
+
+Owns: the reading loop, the queue of tasks, the one thread that runs them, and every answer. Must
+not: use sockets (the channel is read and written by `os.read` and `os.write`, one datagram each),
+or trust a place before it was checked against the arena and the graph.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import queue
+import threading
+import time
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+from gpugoblin.graph.serialize import decode as decode_graph
+
+from app.engine import identity
+from app.engine.backends import backend_named
+from app.engine.compile import compile_graph
+from app.engine.context import Cancelled, Context, KernelError
+from app.engine.dialogue import FromParent, Rate
+from app.engine.pool import Pool
+from app.engine.program import Program
+from app.engine.protocol import (
+    FRAME_BYTES,
+    LOG_PER_S,
+    PROGRESS_PER_S,
+    Cancel,
+    Done,
+    Failed,
+    FailureCode,
+    Log,
+    Message,
+    Ping,
+    Place,
+    Pong,
+    Progress,
+    Ready,
+    RefusalCode,
+    Refused,
+    Run,
+    decode,
+    encode,
+    overhead_bytes,
+)
+from gpugoblin.catalog.spec import DTYPES, Array, TensorSpec
+from gpugoblin.errors import EngineError, GoblinError, GraphError
+
+__all__ = ["Arenas", "Session"]
+
+GRAPH_BYTES: Final = 1024 * 1024
+PROGRAMS_KEPT: Final = 16
+PROTOCOL_ERROR: Final = 76  # sysexits: remote error in protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Arenas:
+    """The two arenas as bytes: `inputs` read-only, `outputs` shared and writable."""
+
+    inputs: Array
+    outputs: Array
+
+    @classmethod
+    def map(cls, input_fd: int, input_bytes: int, output_fd: int, output_bytes: int) -> Arenas:
+        """Maps both once and closes the descriptors."""
+        readable = mmap.mmap(input_fd, input_bytes, mmap.MAP_SHARED, mmap.PROT_READ)
+        both = mmap.PROT_READ | mmap.PROT_WRITE
+        writable = mmap.mmap(output_fd, output_bytes, mmap.MAP_SHARED, both)
+        os.close(input_fd)
+        os.close(output_fd)
+        return cls(np.frombuffer(readable, np.uint8), np.frombuffer(writable, np.uint8))
+
+
+class _Refusal(Exception):
+    """A task that is not begun."""
+
+    def __init__(self, code: RefusalCode, detail: str = "none", needed_bytes: int = 0) -> None:
+        super().__init__(code)
+        self.answer = Refused(code, needed_bytes, detail)
+
+
+def _tensor(arena: Array, place: Place, spec: TensorSpec) -> Array:
+    if place.nbytes != spec.nbytes or place.offset + place.nbytes > arena.size:
+        raise _Refusal("slot_mismatch", "size")
+    dtype = DTYPES[spec.dtype]
+    if place.offset % dtype.itemsize:
+        raise _Refusal("slot_mismatch", "alignment")
+    bytes_ = arena[place.offset : place.offset + place.nbytes]
+    return bytes_.view(dtype).reshape(spec.shape)
+
+
+def _disjoint(places: tuple[Place, ...]) -> bool:
+    ordered = sorted(places, key=lambda place: (place.offset, place.nbytes))
+    return all(first.offset + first.nbytes <= second.offset for first, second in pairwise(ordered))
+
+
+class Session:
+    """Serves one parent over `control_fd` until it closes the channel.
+
+    Args:
+        memory_bytes: all private memory of this process; `overhead_bytes` of it are its own.
+    """
+
+    def __init__(
+        self, control_fd: int, arenas: Arenas, threads: int, memory_bytes: int, backend: str
+    ) -> None:
+        self._control_fd = control_fd
+        self._arenas = arenas
+        self._memory_bytes = max(0, memory_bytes - overhead_bytes(threads))
+        self._backend = backend_named(backend)
+        self._talk = FromParent()
+        self._send_lock = threading.Lock()
+        self._sequence = 0
+        self._logs = Rate(LOG_PER_S, LOG_PER_S)
+        self._progress = Rate(PROGRESS_PER_S, 1)
+        self._cancelled: set[int] = set()
+        self._programs: dict[bytes, Program] = {}
+        self._private = np.empty(0, np.uint8)
+        np.seterr(all="ignore")
+        self._pool = Pool(threads)
+        self._queue: queue.SimpleQueue[tuple[int, Run]] = queue.SimpleQueue()
+        self._runner = threading.Thread(target=self._run_tasks, name="runner", daemon=True)
+        self._runner.start()
+
+    # -- sending ----------------------------------------------------------------------------
+
+    def _send(self, message: Message, task: int = 0) -> None:
+        with self._send_lock:
+            datagram = encode(message, self._sequence, task)
+            self._sequence += 1
+            try:
+                os.write(self._control_fd, datagram)
+            except OSError:
+                os._exit(0)  # the parent is gone, and with it every reason to go on
+
+    def _log(self, text: str) -> None:
+        if self._logs.take(time.monotonic()):
+            printable = "".join(sign if " " <= sign <= "~" else "?" for sign in text)
+            self._send(Log(printable[:200]))
+
+    def _report(self, task: int, fraction: float) -> None:
+        with self._send_lock:
+            due = self._progress.take(time.monotonic())
+        if due:
+            self._send(Progress(fraction), task)
+
+    # -- receiving --------------------------------------------------------------------------
+
+    def serve(self, walls: dict[str, bool | int | str]) -> int:
+        """Says Ready, then listens. Returns the exit status."""
+        self._send(
+            Ready(
+                build=identity.build_name(),
+                driver=self._backend.driver(),
+                backend=self._backend.name,
+                catalog_hash=identity.catalog(),
+                kernel_set=identity.kernel_set(self._backend.name),
+                threads=self._pool.threads,
+                walls=walls,
+            )
+        )
+        while True:
+            datagram = os.read(self._control_fd, FRAME_BYTES + 1)
+            if not datagram:
+                return 0
+            try:
+                frame = decode(datagram)
+                self._talk.receive(frame)
+            except EngineError as cause:
+                os.write(2, f"{cause}\n".encode())
+                return PROTOCOL_ERROR
+            message = frame.message
+            if isinstance(message, Run):
+                self._queue.put((frame.task, message))
+            elif isinstance(message, Cancel):
+                if self._talk.queued(frame.task):
+                    self._cancelled.add(frame.task)
+            elif isinstance(message, Ping):
+                self._send(Pong(message.token))
+
+    # -- running ----------------------------------------------------------------------------
+
+    def _run_tasks(self) -> None:
+        np.seterr(all="ignore")
+        while True:
+            task, run = self._queue.get()
+            answer = self._answer(task, run)
+            self._talk.answered(task)
+            self._cancelled.discard(task)
+            self._send(answer, task)
+
+    def _answer(self, task: int, run: Run) -> Done | Refused | Failed:
+        if task in self._cancelled:
+            return Failed("cancelled")
+        try:
+            program = self._program(run)
+            inputs, outputs = self._tensors(program, run)
+            arena, scratch = self._memory(program)
+        except _Refusal as refusal:
+            return refusal.answer
+        except MemoryError:
+            return Refused("does_not_fit", self._memory_bytes)
+        context = Context(
+            self._pool,
+            scratch,
+            wanted=lambda: task not in self._cancelled,
+            report=lambda fraction: self._report(task, fraction),
+        )
+        return self._compute(program, inputs, outputs, arena, context)
+
+    def _compute(
+        self,
+        program: Program,
+        inputs: list[Array],
+        outputs: list[Array],
+        arena: Array,
+        context: Context,
+    ) -> Done | Failed:
+        began_s = time.monotonic()
+        code: FailureCode
+        detail = "none"
+        try:
+            program.run(inputs, outputs, arena, context)
+        except Cancelled:
+            code = "cancelled"
+        except KernelError as error:
+            code = error.code
+        except MemoryError:
+            code = "out_of_memory"
+        except Exception as error:  # the edge of the process: whatever it is, the engine lives on
+            code, detail = "kernel_failed", type(error).__name__
+            self._log(f"{type(error).__name__} at node {program.position}: {error}")
+        else:
+            return Done(time.monotonic() - began_s, program.private_bytes)
+        return Failed(code, program.position, detail)
+
+    def _program(self, run: Run) -> Program:
+        if run.numeric_class not in self._backend.classes:
+            raise _Refusal("class_unsupported", run.numeric_class)
+        encoded = run.graph
+        if run.graph_place is not None:
+            place = run.graph_place
+            if place.nbytes > GRAPH_BYTES or place.offset + place.nbytes > self._arenas.inputs.size:
+                raise _Refusal("slot_mismatch", "graph")
+            encoded = self._arenas.inputs[place.offset : place.offset + place.nbytes].tobytes()
+        key = run.numeric_class.encode() + encoded
+        program = self._programs.pop(key, None)
+        if program is None:
+            try:
+                program = compile_graph(decode_graph(encoded), self._backend, run.numeric_class)
+            except GraphError as cause:
+                raise _Refusal("graph_malformed", cause.code) from cause
+            except GoblinError as cause:
+                raise _Refusal("class_unsupported", cause.code) from cause
+        self._programs[key] = program  # the latest is last, the oldest goes first
+        if len(self._programs) > PROGRAMS_KEPT:
+            self._programs.pop(next(iter(self._programs)))
+        return program
+
+    def _tensors(self, program: Program, run: Run) -> tuple[list[Array], list[Array]]:
+        if len(run.inputs) != len(program.input_specs):
+            raise _Refusal("slot_mismatch", "inputs")
+        if len(run.outputs) != len(program.output_specs):
+            raise _Refusal("slot_mismatch", "outputs")
+        if not _disjoint(run.outputs):
+            raise _Refusal("slot_mismatch", "overlap")
+        inputs = [
+            _tensor(self._arenas.inputs, place, spec)
+            for place, spec in zip(run.inputs, program.input_specs, strict=True)
+        ]
+        outputs = [
+            _tensor(self._arenas.outputs, place, spec)
+            for place, spec in zip(run.outputs, program.output_specs, strict=True)
+        ]
+        return inputs, outputs
+
+    def _memory(self, program: Program) -> tuple[Array, Array]:
+        """Arena and scratch of a program in one buffer that is kept for the next task."""
+        if program.private_bytes > self._memory_bytes:
+            raise _Refusal("does_not_fit", needed_bytes=program.private_bytes)
+        if self._private.size < program.private_bytes:
+            self._private = np.empty(0, np.uint8)  # the old one goes before the new one comes
+            self._private = _aligned_bytes(program.private_bytes)
+        middle = program.arena_bytes
+        return self._private[:middle], self._private[middle : middle + program.scratch_bytes]
+
+
+def _aligned_bytes(nbytes: int, alignment: int = 64) -> Array:
+    raw = np.empty(nbytes + alignment, np.uint8)
+    start = -raw.__array_interface__["data"][0] % alignment
+    return raw[start : start + nbytes]

@@ -1,0 +1,175 @@
+"""What a parent says to its engine handle and what it hears from it.
+
+Owns: the data of `app.host.engine`. Must not: start, read or write anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+from app.host.arena import Slot
+from app.sandbox.spec import EngineLaunch, Level, Runtime
+from gpugoblin.errors import EngineError
+from gpugoblin.units import MIB
+
+__all__ = [
+    "Died",
+    "Done",
+    "EngineTask",
+    "Event",
+    "Failed",
+    "HostSpec",
+    "Launcher",
+    "Log",
+    "Pong",
+    "Process",
+    "Progress",
+    "Ready",
+    "Refused",
+]
+
+
+class Process(Protocol):
+    """A started engine, at whatever level."""
+
+    @property
+    def level(self) -> Level: ...
+
+    @property
+    def engine_pid(self) -> int:
+        """The process that computes, as this process sees it."""
+        ...
+
+    def fileno(self) -> int:
+        """A descriptor that becomes readable when the process has ended."""
+        ...
+
+    def stderr_tail(self) -> str: ...
+
+    def kill(self) -> None: ...
+
+    def wait(self, timeout_s: float) -> int | None:
+        """Reaps: the exit status, or None if it still runs after `timeout_s`."""
+        ...
+
+
+Launcher = Callable[[EngineLaunch], Process]
+
+
+@dataclass(frozen=True, slots=True)
+class HostSpec:
+    """One engine that is wanted.
+
+    Args:
+        memory_bytes: private memory for the arena and the scratch space of one task. What
+            interpreter and BLAS take themselves comes on top (`protocol.overhead_bytes`).
+        start_limit_s: from the launch to `Ready`.
+        nice: added niceness of every thread of the engine.
+    """
+
+    runtime: Runtime
+    input_bytes: int
+    output_bytes: int
+    threads: int = 1
+    memory_bytes: int = 512 * MIB
+    backend: Literal["cpu"] = "cpu"
+    level: Level = "full"
+    environment: dict[str, str] = field(default_factory=dict)
+    start_limit_s: float = 20.0
+    nice: int = 10
+
+
+@dataclass(frozen=True, slots=True)
+class EngineTask:
+    """Evaluate a graph on slots.
+
+    Args:
+        graph: canonical bytes (`gpugoblin.graph.serialize.encode`).
+        inputs: a slot of the input arena for each input of the graph, C-order little-endian bytes
+            of exactly the size that the graph says.
+        outputs: likewise, of the output arena.
+        predicted_s: how long it should take; twice that and 5 s more ends the engine.
+    """
+
+    graph: bytes
+    inputs: tuple[Slot, ...]
+    outputs: tuple[Slot, ...]
+    predicted_s: float
+    numeric_class: Literal["exact", "float32"] = "float32"
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """The engine may be given tasks. Its own words; the level is what the launcher gave."""
+
+    build: str
+    driver: str
+    backend: str
+    catalog_hash: str
+    kernel_set: str
+    threads: int
+    level: Level
+    walls: dict[str, bool | int | str]
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The outputs of the task lie in their slots, unjudged."""
+
+    task: int
+    compute_s: float
+    peak_memory_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The task was not begun; `error` is `does_not_fit` or `task_refused`."""
+
+    task: int
+    code: str
+    error: EngineError
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The task ended without result (`cancelled` is one of the codes); the engine lives on."""
+
+    task: int
+    code: str
+    node: int
+    error: EngineError
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Share of the running task that is done."""
+
+    task: int
+    fraction: float
+
+
+@dataclass(frozen=True, slots=True)
+class Pong:
+    """The answer to `Engine.ping`."""
+
+    round_trip_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """A line of the engine: printable, at most 200 characters."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Died:
+    """The last event: the engine is gone and reaped, and why. `lost`: tasks without an answer."""
+
+    error: EngineError
+    lost: tuple[int, ...]
+
+
+Event = Ready | Done | Refused | Failed | Progress | Pong | Log | Died
