@@ -6,4 +6,198 @@ from gpugoblin.error_codes.spec import ErrorCode
 
 __all__ = ["CODES"]
 
-CODES: dict[str, ErrorCode] = {}
+CODES: dict[str, ErrorCode] = {
+    # Configuration and start.
+    "config_unreadable": ErrorCode(
+        what="The configuration file {path} cannot be read: {reason}.",
+        next_step="Correct the file, or make a new one with `gpugoblin node init`.",
+    ),
+    "setting_unknown": ErrorCode(
+        what="The configuration names a setting {name!r} that does not exist.",
+        next_step="Compare it with the table of settings in the lab's documentation.",
+    ),
+    "setting_missing": ErrorCode(
+        what="The setting {name!r} is needed and has no default.",
+        next_step="Add it to the configuration file.",
+    ),
+    "setting_invalid": ErrorCode(
+        what="The setting {name!r} cannot be {value!r}: {reason}.",
+        next_step="Correct it in the configuration file and start the node again.",
+    ),
+    "state_dir_taken": ErrorCode(
+        what="Another lab node is running on the state directory {path}.",
+        next_step="Stop it first, or give this node a directory of its own.",
+    ),
+    "address_in_use": ErrorCode(
+        what="The node cannot listen on {address}: {reason}.",
+        next_step="Stop the other program, or choose another port or socket in the configuration.",
+    ),
+    "database_version": ErrorCode(
+        what="The node's database has version {found}; this program needs version {wanted}.",
+        next_step="Use the program that made the database, or start with a new state directory.",
+    ),
+    "database_failed": ErrorCode(
+        what="The node's database cannot be written: {reason}.",
+        next_step="Make space on the state directory's disk; nothing that was answered is lost.",
+    ),
+    # Requests.
+    "not_authenticated": ErrorCode(
+        what="The request carries no token that this lab node knows.",
+        next_step="Ask the lab for a token made with `gpugoblin node user add`.",
+    ),
+    "not_permitted": ErrorCode(
+        what="The token does not permit {scope!r}.",
+        next_step="Ask the lab for a token with that scope.",
+    ),
+    "not_found": ErrorCode(
+        what="The lab node has nothing at {path}.",
+        next_step="Check that client and node are of versions that fit together.",
+    ),
+    "method_not_allowed": ErrorCode(
+        what="{method} is not possible at {path}.",
+        next_step="Check that client and node are of versions that fit together.",
+    ),
+    "body_too_large": ErrorCode(
+        what="The request's body has {size} bytes; {limit} are accepted here.",
+        next_step="Send less at a time.",
+    ),
+    "length_required": ErrorCode(
+        what="The request does not say how long its body is.",
+        next_step="Send a Content-Length header.",
+    ),
+    "parameter_invalid": ErrorCode(
+        what="The parameter {name} = {value!r} is not valid: {reason}.",
+        next_step="Correct the parameter.",
+    ),
+    "internal": ErrorCode(
+        what="The lab node failed while it handled the request ({kind}).",
+        next_step="The node's log says more; please report it.",
+    ),
+    "shutting_down": ErrorCode(
+        what="The lab node is stopping.",
+        next_step="Ask again when it has been started.",
+    ),
+    # Arrays and jobs.
+    "unknown_array": ErrorCode(
+        what="There is no array {array} of yours on this node.",
+        next_step="Open or send the array again.",
+    ),
+    "array_incomplete": ErrorCode(
+        what="The array {array} is not complete: it has {stored_bytes} of {expected_bytes} bytes.",
+        next_step="Send the rest before you submit the job.",
+    ),
+    "array_mismatch": ErrorCode(
+        what="Input {number} of the graph is {wanted}, but its array is {found}.",
+        next_step="Give the graph an array of its own dtype and shape.",
+    ),
+    "array_differs": ErrorCode(
+        what="The file {path} holds {found}, not the {wanted} that was announced.",
+        next_step="Open the file again, or check that it is the one that was meant.",
+    ),
+    "inputs_mismatch": ErrorCode(
+        what="The graph has {wanted} inputs and {outputs} outputs; the job names {found} arrays and"
+        " {saves} places.",
+        next_step="Name one array an input and one place an output.",
+    ),
+    "input_changed": ErrorCode(
+        what="An input array has changed while the job was running (task {task}).",
+        next_step="Leave input files alone until the job has ended, and submit it again.",
+    ),
+    "file_not_local": ErrorCode(
+        what="A file of the node's machine can be named over its Unix socket only.",
+        next_step="Send the array, or connect on the node's own machine.",
+    ),
+    "output_exists": ErrorCode(
+        what="The output file {path} exists.",
+        next_step="Choose another path, or say overwrite=True.",
+    ),
+    "output_path": ErrorCode(
+        what="The output cannot be kept at {path!r}: {reason}.",
+        next_step="Choose an absolute path in a directory that the node may write.",
+    ),
+    "unknown_job": ErrorCode(
+        what="There is no job {job} of yours on this node.",
+        next_step="List your jobs with `gg.jobs()`.",
+    ),
+    "job_name_taken": ErrorCode(
+        what="The name {name!r} belongs to another computation of yours ({job}).",
+        next_step="Choose another name, or delete that job.",
+    ),
+    "job_not_done": ErrorCode(
+        what="The job {job} is {state}; this needs a finished one.",
+        next_step="Wait until it is done.",
+    ),
+    "region_not_verified": ErrorCode(
+        what="Not every part of the region {start} to {stop} is verified yet.",
+        next_step="Read it again later, or wait for the job.",
+    ),
+    "region_invalid": ErrorCode(
+        what="The region {start} to {stop} does not lie in an array of shape {shape}.",
+        next_step="Correct the region.",
+    ),
+    "output_too_large": ErrorCode(
+        what="The output has {nbytes} bytes; at most {limit} are sent as one container.",
+        next_step="Read it by regions, or have it saved to a file.",
+    ),
+    "class_not_for_graph": ErrorCode(
+        what="The numeric class `exact` is for integers for now; the graph computes in {dtype}.",
+        next_step="Use the class float32, or cast to integers.",
+    ),
+    "audited_not_offered": ErrorCode(
+        what="The assurance `audited` is not offered by this version of the lab node.",
+        next_step="Use the assurance `full`.",
+    ),
+    "executor_unavailable": ErrorCode(
+        what="The executor {executor!r} cannot take the job: {reason}.",
+        next_step="Choose another executor, or change the lab node's configuration.",
+    ),
+    "not_confirmed": ErrorCode(
+        what="This lab has not confirmed that its jobs may leave it: volunteers see the numbers"
+        " that they compute with (without names, not encrypted).",
+        next_step="Set confirmed_no_confidential_data = true in the node's configuration, if no"
+        " confidential, personal or medical data will be sent.",
+    ),
+    "slower_than_alone": ErrorCode(
+        what="On the grid the job would take about {grid}; this node alone needs about {alone}.",
+        next_step="Run it with executor='local', or force it with force=True.",
+    ),
+    "job_too_large": ErrorCode(
+        what="A task of this job needs {needed} of memory, more than the {available} of the"
+        " executor {executor!r}.",
+        next_step="Give the engine more memory in the configuration, or cut the job smaller.",
+    ),
+    "results_do_not_fit": ErrorCode(
+        what="The results need {needed} on the disk of {path}, where {free} are free.",
+        next_step="Make space, or have the results saved on another disk.",
+    ),
+    # Devices.
+    "grant_missing": ErrorCode(
+        what="The request carries no grant of the coordinator.",
+        next_step="Ask the coordinator for a grant first.",
+    ),
+    "grant_revoked": ErrorCode(
+        what="The grant {grant} has been revoked.",
+        next_step="Contact the coordinator.",
+    ),
+    "no_volunteers": ErrorCode(
+        what="This lab node does not take volunteers: no coordinator has given it a key yet.",
+        next_step="Come back later; the node learns the key when it reaches its coordinator.",
+    ),
+    "unknown_lease": ErrorCode(
+        what="The lease {lease} is not one of this device's, or its result is not awaited.",
+        next_step="Ask for a new lease.",
+    ),
+    "blob_not_leased": ErrorCode(
+        what="The blob is not an input of the lease that the ticket names.",
+        next_step="Read only what the lease names.",
+    ),
+    # Users.
+    "user_exists": ErrorCode(
+        what="There is a user {name!r} already.",
+        next_step="Revoke it first, or choose another name.",
+    ),
+    "user_unknown": ErrorCode(
+        what="There is no user {name!r}.",
+        next_step="List the users with `gpugoblin node user list`.",
+    ),
+}

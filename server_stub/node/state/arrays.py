@@ -1,0 +1,179 @@
+"""Arrays of the node: inputs that clients named or sent, outputs that jobs fill.
+
+Owns: table `array`. Must not: open a file. Arrays of one owner with one fingerprint are one array.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from typing import cast
+
+from gpugoblin.catalog.spec import DTYPES
+from gpugoblin.errors import NodeError
+from gpugoblin.ids import ArrayId
+from gpugoblin.wire.bounds import Dtype
+from gpugoblin.wire.messages.job import ArrayInfo
+from server_stub.node.state.words import Step
+from server_stub.node.store.protocol import Row, Tx
+
+__all__ = [
+    "ArrayRow",
+    "NewArray",
+    "add",
+    "add_input",
+    "as_info",
+    "complete_outputs",
+    "load",
+    "of_owner",
+    "outputs",
+    "remove_outputs",
+    "stored",
+]
+
+FileKind = str
+
+
+@dataclass(frozen=True, slots=True)
+class NewArray:
+    """An array to be known. `ours`: the file is the node's own and goes with the array."""
+
+    id: str
+    owner: str
+    source: str
+    kind: FileKind
+    path: str
+    member: str
+    offset_bytes: int
+    dtype: str
+    shape: tuple[int, ...]
+    fingerprint: str
+    stored_bytes: int
+    complete: bool
+    ours: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayRow:
+    """A row of `array`."""
+
+    id: str
+    owner: str
+    source: str
+    kind: FileKind
+    path: str
+    member: str
+    offset_bytes: int
+    dtype: str
+    shape: tuple[int, ...]
+    fingerprint: str
+    stored_bytes: int
+    complete: bool
+    ours: bool
+    job: str | None
+    number: int | None
+
+    @property
+    def nbytes(self) -> int:
+        return math.prod(self.shape) * DTYPES[self.dtype].itemsize
+
+
+_COLUMNS = (
+    "id, owner, source, kind, path, member, offset_bytes, dtype, shape, fingerprint, stored_bytes,"
+    " complete, ours, job, number"
+)
+
+
+def _row(row: Row) -> ArrayRow:
+    values = list(row)
+    values[8] = tuple(json.loads(row[8]))
+    values[11], values[12] = bool(row[11]), bool(row[12])
+    return ArrayRow(*values)
+
+
+def load(tx: Tx, array: str) -> ArrayRow | None:
+    row = tx.one(f"select {_COLUMNS} from array where id = ?", (array,))  # noqa: S608 - constant
+    return None if row is None else _row(row)
+
+
+def of_owner(tx: Tx, owner: str, array: str) -> ArrayRow:
+    """An array of this owner. Raises NodeError `unknown_array`."""
+    row = load(tx, array)
+    if row is None or row.owner != owner:
+        raise NodeError("unknown_array", array=array)
+    return row
+
+
+def add(step: Step, new: NewArray, *, job: str | None = None, number: int | None = None) -> None:
+    """Writes a row."""
+    step.tx.change(
+        f"insert into array({_COLUMNS}, created_s)"
+        " values(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (new.id, new.owner, new.source, new.kind, new.path, new.member, new.offset_bytes,
+         new.dtype, json.dumps(new.shape), new.fingerprint, new.stored_bytes, int(new.complete),
+         int(new.ours), job, number, step.now_s),
+    )  # fmt: skip
+
+
+def add_input(step: Step, new: NewArray) -> ArrayRow:
+    """An input, or the equal one that this owner has here already."""
+    row = step.tx.one(
+        f"select {_COLUMNS} from array where owner = ? and fingerprint = ? and source = ?"  # noqa: S608
+        " and path = ? and member = ? and dtype = ? and shape = ? and job is null limit 1",
+        (new.owner, new.fingerprint, new.source, new.path if not new.ours else "", new.member,
+         new.dtype, json.dumps(new.shape)),
+    ) if not new.ours else step.tx.one(
+        f"select {_COLUMNS} from array where owner = ? and fingerprint = ? and source = ?"  # noqa: S608
+        " and dtype = ? and shape = ? and job is null limit 1",
+        (new.owner, new.fingerprint, new.source, new.dtype, json.dumps(new.shape)),
+    )  # fmt: skip
+    if row is not None:
+        return _row(row)
+    add(step, new)
+    made = load(step.tx, new.id)
+    assert made is not None  # noqa: S101 - inserted above
+    return made
+
+
+def stored(step: Step, array: str, stored_bytes: int, *, complete: bool) -> None:
+    """How much of an upload is on disk."""
+    step.tx.change(
+        "update array set stored_bytes = ?, complete = ? where id = ?",
+        (stored_bytes, int(complete), array),
+    )
+
+
+def complete_outputs(step: Step, job: str) -> None:
+    """The arrays of a finished job are whole."""
+    step.tx.change("update array set complete = 1 where job = ?", (job,))
+
+
+def remove_outputs(step: Step, job: str) -> list[ArrayRow]:
+    """Forgets the output arrays of a job."""
+    rows = step.tx.rows(
+        f"delete from array where job = ? returning {_COLUMNS}",  # noqa: S608 - constant
+        (job,),
+    )
+    return [_row(row) for row in rows]
+
+
+def as_info(row: ArrayRow) -> ArrayInfo:
+    """What a client is told about an array. An output is verified once its job is done."""
+    return ArrayInfo(
+        array=ArrayId(row.id),
+        dtype=cast(Dtype, row.dtype),
+        shape=row.shape,
+        stored_bytes=row.nbytes if row.complete else row.stored_bytes,
+        complete=row.complete,
+        verified=row.complete and row.job is not None,
+    )
+
+
+def outputs(tx: Tx, job: str) -> tuple[ArrayInfo, ...]:
+    """The output arrays of a job, in order."""
+    rows = tx.rows(
+        f"select {_COLUMNS} from array where job = ? order by number",  # noqa: S608 - constant
+        (job,),
+    )
+    return tuple(as_info(_row(row)) for row in rows)

@@ -1,0 +1,41 @@
+"""References to blobs. A blob's file lives while a row here counts at least one reference.
+
+Owns: table `blob`. A reference is taken in the transaction that first names the blob (a commit, a
+prepared region, a kept output), so a blob that is on its way is never deleted. At zero the row
+stays until its file is gone: a crash in between is finished by `forgotten` after the restart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from server_stub.node.state.words import DropBlob, Step
+
+__all__ = ["forget", "forgotten", "hold", "release"]
+
+
+def hold(step: Step, blob: str, nbytes: int) -> None:
+    """One more reference."""
+    step.tx.change(
+        "insert into blob values(?, ?, 1) on conflict(hash) do update set refs = refs + 1",
+        (blob, nbytes),
+    )
+
+
+def release(step: Step, blob: str) -> None:
+    """One reference less; the last one has the file deleted."""
+    left = step.tx.one("update blob set refs = refs - 1 where hash = ? returning refs", (blob,))
+    if left is not None and left[0] == 0:
+        step.emit(DropBlob(blob))
+
+
+def forgotten(step: Step) -> None:
+    """Has every file deleted whose blob nobody references (after a restart)."""
+    for (blob,) in step.tx.rows("select hash from blob where refs = 0"):
+        step.emit(DropBlob(blob))
+
+
+def forget(step: Step, blobs: Iterable[str]) -> None:
+    """Removes the rows of blobs whose files are gone."""
+    for blob in blobs:
+        step.tx.change("delete from blob where hash = ? and refs = 0", (blob,))

@@ -1,0 +1,191 @@
+"""The two dialogues that hand out work: a device's exchange, and the lab's own engine.
+
+Owns: the order inside an exchange (commits, then abandons, then leases) and what a lease carries.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from gpugoblin.ids import BlobHash, LeaseId, TaskId
+from gpugoblin.wire.messages.lease import Exchange, ExchangeReply, Lease, Refusal
+from gpugoblin.wire.messages.task import (
+    Constraints,
+    OutputSpec,
+    Task,
+    TaskInput,
+    VerifyChoice,
+)
+from server_stub.node.state import leases, tasks, trust, votes
+from server_stub.node.state.words import LOCAL_DEVICE, Party, Step
+
+__all__ = ["LocalLease", "exchange", "lease_local"]
+
+NO_TICKET = "-"
+"""Stands where the service puts the blob ticket, which only it can sign."""
+
+
+@dataclass(frozen=True, slots=True)
+class LocalLease:
+    """A task for the lab's own engine."""
+
+    lease: str
+    task: int
+    number: int
+    job: str
+
+
+def exchange(step: Step, party: Party, message: Exchange) -> ExchangeReply:
+    """A device's request: results first, then what it gives back, then what it gets."""
+    device = trust.admit(step, party, message.capabilities)
+    uploads: list[LeaseId] = []
+    refused: list[Refusal] = []
+    for result in message.commits:
+        code = leases.commit(step, party, result)
+        if code:
+            refused.append(Refusal(result.lease, code))
+        else:
+            uploads.append(result.lease)
+    for abandon in message.abandons:
+        code = leases.abandon(step, party, abandon.lease, abandon.reason)
+        if code:
+            refused.append(Refusal(abandon.lease, code))
+    issued = _issue(step, party, device, message.want) if message.want else []
+    return ExchangeReply(
+        leases=tuple(issued),
+        uploads=tuple(uploads),
+        cancelled=_no_longer_wanted(step, party, message.holding),
+        refused=tuple(refused),
+        wait_s=_wait_s(step, message.want - len(issued)),
+    )
+
+
+def _wait_s(step: Step, missing: int) -> float:
+    """When to ask again: soon while tasks are on their way, with jitter so that not all come."""
+    if missing <= 0:
+        return 0.0
+    coming = step.tx.one(
+        "select 1 from job where state = 'running' and executor = 'grid' and used < tasks limit 1"
+    )
+    return float(step.rng.uniform(0.3, 0.9) if coming else step.rng.uniform(3.0, 6.0))
+
+
+def _no_longer_wanted(
+    step: Step, party: Party, holding: tuple[LeaseId, ...]
+) -> tuple[LeaseId, ...]:
+    gone = []
+    for lease_id in holding:
+        lease = leases.load(step.tx, lease_id)
+        if lease is None or lease.device != party.device or lease.state not in leases.LIVE:
+            gone.append(lease_id)
+    return tuple(gone)
+
+
+def _issue(step: Step, party: Party, device: trust.DeviceRow, want: int) -> list[Lease]:
+    if device.quarantined_until_s > step.now_s or device.memory_bytes == 0:
+        return []
+    if device.catalog_hash != step.rules.catalog_hash:
+        return []
+    room = min(want, party.max_leases - leases.live_count(step.tx, party.grant, party.device))
+    issued: list[Lease] = []
+    place: tuple[str, int] | None = None
+    while len(issued) < room:
+        called = votes.called(step, party.device)
+        if called is not None:
+            task_id, role = called, "vote"
+        else:
+            picked = leases.pick(step, device)
+            if picked is None:
+                break
+            task_id, role = picked[0], "first"
+            place = picked[1:]
+        task = tasks.load(step.tx, task_id)
+        if task is None:
+            break
+        lease = leases.issue(step, task, party, role, _estimate_s(step, task, party.device))
+        issued.append(_as_lease(step, lease, task))
+    if place is not None and place != (device.last_job, device.last_affinity):
+        step.tx.change(
+            "update device set last_job = ?, last_affinity = ? where key = ?",
+            (*place, party.device),
+        )
+    return issued
+
+
+def _estimate_s(step: Step, task: tasks.TaskRow, device: str) -> float:
+    row = step.tx.one("select flops_per_s, bytes_per_s from device where key = ?", (device,))
+    flops_per_s, bytes_per_s = (0.0, 0.0) if row is None else (row[0], row[1])
+    return task.flops / max(flops_per_s, 1e8) + task.bytes_moved / max(bytes_per_s, 1e5)
+
+
+def _as_lease(step: Step, lease: str, task: tasks.TaskRow) -> Lease:
+    row = step.tx.one(
+        "select l.until_s, t.verify_flops, t.prio, t.affinity, g.data, g.operators,"
+        " j.numeric_class, j.assurance, j.constraints from lease l join task t on t.id = l.task"
+        " join job j on j.id = t.job join graph g on g.hash = t.graph where l.id = ?",
+        (lease,),
+    )
+    assert row is not None  # noqa: S101 - the lease was issued in this step
+    until_s, verify_flops, prio, affinity, graph, operators, numeric_class, assurance, demands = row
+    inputs = _inputs(step, task.id)
+    step.tx.change(
+        "update job set bytes_sent = bytes_sent + ? where id = ?",
+        (sum(source.nbytes for source in inputs), task.job),
+    )
+    return Lease(
+        lease=LeaseId(lease),
+        until_s=until_s,
+        blob_ticket=NO_TICKET,
+        task=Task(
+            task=TaskId(task.public), graph=graph, inputs=inputs,
+            outputs=_outputs(step, task.id), numeric_class=numeric_class, assurance=assurance,
+            verify=(VerifyChoice(_method(task.verify), verify_flops),),
+            memory_bound_bytes=task.memory_bound_bytes, flops=task.flops,
+            bytes_moved=task.bytes_moved, weight_version=0, seed_key=b"",
+            catalog_hash=step.rules.catalog_hash, operator_versions=json.loads(operators),
+            constraints=msgspec.json.decode(demands, type=Constraints), priority=-prio,
+            affinity_key=affinity, deadline_class="normal",
+        ),
+    )  # fmt: skip
+
+
+def _method(verify: str) -> Any:
+    return verify
+
+
+def _inputs(step: Step, task: int) -> tuple[TaskInput, ...]:
+    rows = step.tx.rows(
+        "select slot, blob, nbytes from task_input where task = ? order by slot", (task,)
+    )
+    return tuple(TaskInput(slot, BlobHash(blob), nbytes) for slot, blob, nbytes in rows)
+
+
+def _outputs(step: Step, task: int) -> tuple[OutputSpec, ...]:
+    rows = step.tx.rows(
+        "select slot, dtype, shape from task_output where task = ? order by slot", (task,)
+    )
+    return tuple(OutputSpec(slot, dtype, tuple(json.loads(shape))) for slot, dtype, shape in rows)
+
+
+_ENGINE = Party(LOCAL_DEVICE, "lab", "lab", 0, "", 0, 0.0, 0)
+
+
+def lease_local(step: Step, want: int) -> list[LocalLease]:
+    """The next ready tasks for the lab's own engine, in the plan's order."""
+    rows = step.tx.rows(
+        "select id from task where state = 'ready' and executor = 'local' order by prio, id"
+        " limit ?",
+        (want,),
+    )
+    issued = []
+    for (task_id,) in rows:
+        task = tasks.load(step.tx, task_id)
+        if task is None:
+            continue
+        lease = leases.issue(step, task, _ENGINE, "first", step.rules.lease_cap_s)
+        issued.append(LocalLease(lease, task.id, task.number, task.job))
+    return issued

@@ -1,0 +1,321 @@
+"""Jobs: submitted, attached to, failed, cancelled, finished, shown.
+
+Owns: tables `job`, `graph`, `builds`. A job's name is its owner's; the same name with the same
+content attaches to the job that is there. Ending a job ends all its tasks and leases in the same
+transaction and lets go of every blob that it held.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from gpugoblin.errors import NodeError
+from gpugoblin.ids import GraphHash, JobId
+from gpugoblin.wire.messages.job import JobInfo, LostWork, PlanReply, VerifiedBy
+from gpugoblin.wire.messages.task import Constraints
+from server_stub.node.state import arrays, blobs, events, leases, tasks
+from server_stub.node.state.words import Step, StopLease
+from server_stub.node.store.protocol import Row, Tx
+
+__all__ = [
+    "MAX_SHOWN",
+    "JobRow",
+    "NewJob",
+    "add_graph",
+    "cancel",
+    "delete",
+    "fail",
+    "find",
+    "finish",
+    "info",
+    "load",
+    "running",
+    "shown",
+    "submit",
+]
+
+MAX_SHOWN = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class NewJob:
+    """A planned and admitted job. `inputs` and `outputs` are arrays; `limits` rebuild its plan."""
+
+    owner: str
+    name: str | None
+    graph: bytes
+    graph_hash: str
+    operators: Mapping[str, int]
+    content: str
+    inputs: Sequence[str]
+    outputs: Sequence[arrays.NewArray]
+    numeric_class: str
+    assurance: str
+    executor: str
+    constraints: Constraints
+    priority: int
+    block_axis: int | None
+    limits: str
+    speculative: int
+    plan: PlanReply
+
+
+@dataclass(frozen=True, slots=True)
+class JobRow:
+    """A row of `job`; the columns that the service reads."""
+
+    id: str
+    owner: str
+    state: str
+    graph: str
+    inputs: tuple[str, ...]
+    numeric_class: str
+    assurance: str
+    executor: str
+    priority: int
+    block_axis: int | None
+    limits: str
+    tasks: int
+    cursor: int
+    verified: int
+
+
+def load(tx: Tx, job: str) -> JobRow | None:
+    row = tx.one(
+        "select id, owner, state, graph, inputs, numeric_class, assurance, executor, priority,"
+        " block_axis, limits, tasks, cursor, verified from job where id = ?",
+        (job,),
+    )
+    if row is None:
+        return None
+    values = list(row)
+    values[4] = tuple(json.loads(row[4]))
+    return JobRow(*values)
+
+
+def find(tx: Tx, owner: str, id_or_name: str) -> str:
+    """The id of a job of this owner.
+
+    Raises:
+        NodeError: `unknown_job`.
+    """
+    row = tx.one(
+        "select id from job where owner = ? and (id = ? or name = ?) order by id = ? desc limit 1",
+        (owner, id_or_name, id_or_name, id_or_name),
+    )
+    if row is None:
+        raise NodeError("unknown_job", job=id_or_name)
+    return str(row[0])
+
+
+def add_graph(step: Step, graph_hash: str, data: bytes, operators: Mapping[str, int]) -> None:
+    """Keeps a graph's bytes under its hash."""
+    step.tx.change(
+        "insert into graph values(?, ?, ?) on conflict(hash) do nothing",
+        (graph_hash, data, json.dumps(dict(operators))),
+    )
+
+
+def submit(step: Step, new: NewJob) -> tuple[str, bool]:
+    """Starts a job, or attaches to the one that has its name and content.
+
+    Returns:
+        its id, and whether it was there already.
+
+    Raises:
+        NodeError: `job_name_taken`: the name belongs to another computation.
+    """
+    if new.name is not None:
+        row = step.tx.one(
+            "select id, content, state from job where owner = ? and name = ?",
+            (new.owner, new.name),
+        )
+        if row is not None and row[2] in ("failed", "cancelled"):
+            # Its name is free again; the old job stays under its id.
+            step.tx.change("update job set name = null where id = ?", (row[0],))
+        elif row is not None and row[1] == new.content:
+            return str(row[0]), True
+        elif row is not None:
+            raise NodeError("job_name_taken", name=new.name, job=row[0])
+    job = step.fresh_id("job")
+    add_graph(step, new.graph_hash, new.graph, new.operators)
+    _insert(step, job, new)
+    for number, array in enumerate(new.outputs):
+        arrays.add(step, array, job=job, number=number)
+    events.note(step, job, "submitted")
+    events.note(step, job, "started")
+    if new.plan.tasks == 0:
+        finish(step, job)
+    return job, False
+
+
+def _insert(step: Step, job: str, new: NewJob) -> None:
+    step.tx.change(
+        "insert into job(id, owner, name, state, graph, content, inputs, numeric_class, assurance,"
+        " executor, constraints, priority, block_axis, limits, speculative, plan, tasks,"
+        " created_s, started_s) values(?, ?, ?, 'running', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,"
+        " ?, ?)",
+        (
+            job, new.owner, new.name, new.graph_hash, new.content, json.dumps(list(new.inputs)),
+            new.numeric_class, new.assurance, new.executor,
+            msgspec.json.encode(new.constraints).decode(), new.priority, new.block_axis,
+            new.limits, new.speculative, msgspec.json.encode(new.plan).decode(), new.plan.tasks,
+            step.now_s, step.now_s,
+        ),
+    )  # fmt: skip
+
+
+def finish(step: Step, job: str) -> None:
+    """Every task is used: the outputs are whole and on disk."""
+    step.tx.change(
+        "update job set state = 'done', finished_s = ? where id = ? and state = 'running'",
+        (step.now_s, job),
+    )
+    arrays.complete_outputs(step, job)
+    events.note(step, job, "done")
+
+
+def cancel(step: Step, job: str) -> bool:
+    """The researcher does not want it any more; False when it had ended before."""
+    return _end(step, job, "cancelled", "", "", None)
+
+
+def fail(step: Step, job: str, code: str, number: int | None, text: str = "") -> bool:
+    """The job cannot be finished; `code` and `text` say why."""
+    return _end(step, job, "failed", code, text, number)
+
+
+def _end(step: Step, job: str, state: str, code: str, text: str, number: int | None) -> bool:
+    ended = step.tx.change(
+        "update job set state = ?, finished_s = ?, error_code = ?, error_text = ?"
+        " where id = ? and state = 'running'",
+        (state, step.now_s, code, text[:4096], job),
+    )
+    if ended == 0:
+        return False
+    open_tasks = step.tx.rows(
+        "select id, number from task where job = ? and state not in"
+        " ('used', 'cancelled', 'failed') order by number",
+        (job,),
+    )
+    for task, task_number in open_tasks:
+        _end_task(step, task, "failed" if task_number == number else "cancelled")
+        if state == "cancelled":
+            events.note(step, job, "cancelled", task_number)
+    _let_go(step, job)
+    events.note(step, job, state, number, code)
+    return True
+
+
+def _end_task(step: Step, task: int, state: str) -> None:
+    for lease in leases.in_states(step.tx, task, ("issued", "committed", "uploaded")):
+        leases.close(step, lease, "cancelled")
+        step.emit(StopLease(lease.id, lease.device))
+    for (lease_id,) in step.tx.rows(
+        "select id from lease where task = ? and state in ('accepted', 'rejected')", (task,)
+    ):
+        leases.drop_votes(step, lease_id)
+    step.tx.change("delete from vote_call where task = ?", (task,))
+    step.tx.change("update task set state = ?, since_s = ? where id = ?", (state, step.now_s, task))
+    tasks.release_inputs(step, task)
+
+
+def _let_go(step: Step, job: str) -> None:
+    """Intermediates, and results that still waited for the validator's word, go."""
+    for (lease_id,) in step.tx.rows(
+        "select l.id from lease l join task t on t.id = l.task"
+        " where t.job = ? and l.state = 'uploaded'",
+        (job,),
+    ):
+        lease = leases.load(step.tx, lease_id)
+        if lease is not None:
+            leases.close(step, lease, "cancelled")
+            tasks.release_inputs(step, lease.task)
+    kept = step.tx.rows(
+        "select o.task, o.slot, o.blob from task_output o join task t on t.id = o.task"
+        " where t.job = ? and o.array is null and o.blob is not null",
+        (job,),
+    )
+    for task, slot, blob in kept:
+        blobs.release(step, blob)
+        step.tx.change(
+            "update task_output set blob = null where task = ? and slot = ?", (task, slot)
+        )
+
+
+def delete(step: Step, job: str) -> list[arrays.ArrayRow]:
+    """Forgets a job (cancelled first if it runs); returns its arrays, whose files may go."""
+    cancel(step, job)
+    _let_go(step, job)
+    dead = arrays.remove_outputs(step, job)
+    for statement in (
+        "delete from vote where lease in (select id from lease where job = ?)",
+        "delete from lease where job = ?",
+        "delete from task_input where task in (select id from task where job = ?)",
+        "delete from task_output where task in (select id from task where job = ?)",
+        "delete from fold where job = ?",
+        "delete from task where job = ?",
+        "delete from region where job = ?",
+        "delete from builds where job = ?",
+        "delete from event where job = ?",
+        "delete from job where id = ?",
+    ):
+        step.tx.change(statement, (job,))
+    return dead
+
+
+def running(tx: Tx) -> list[str]:
+    """Jobs that have not ended, the most urgent first."""
+    rows = tx.rows(
+        "select id from job where state = 'running' order by priority desc, created_s, id"
+    )
+    return [row[0] for row in rows]
+
+
+_SHOWN = (
+    "id, coalesce(name, id), owner, state, graph, content, tasks, verified, used, by_product,"
+    " by_recompute, by_equality, by_agreement, lost_expired, lost_abandoned, lost_rejected,"
+    " lost_late, credits, bytes_sent, bytes_received, created_s, started_s, finished_s, plan,"
+    " error_code, error_text"
+)
+
+
+def info(tx: Tx, job: str, *, attached: bool = False) -> JobInfo:
+    """A job as it stands. Raises NodeError `unknown_job`."""
+    row = tx.one(f"select {_SHOWN} from job where id = ?", (job,))  # noqa: S608 - constant
+    if row is None:
+        raise NodeError("unknown_job", job=job)
+    return _as_info(tx, row, attached)
+
+
+def shown(tx: Tx, owner: str) -> tuple[JobInfo, ...]:
+    """An owner's jobs, newest first."""
+    rows = tx.rows(
+        f"select {_SHOWN} from job where owner = ?"  # noqa: S608 - constant
+        " order by created_s desc, id limit ?",
+        (owner, MAX_SHOWN),
+    )
+    return tuple(_as_info(tx, row, False) for row in rows)
+
+
+def _as_info(tx: Tx, row: Row, attached: bool) -> JobInfo:
+    counts: dict[str, int] = dict(tx.rows(
+        "select state, count(*) from task where job = ? and state not in"
+        " ('used', 'cancelled', 'failed') group by state",
+        (row[0],),
+    ))  # fmt: skip
+    return JobInfo(
+        job=JobId(row[0]), name=row[1], owner=row[2], state=row[3], graph=GraphHash(row[4]),
+        content=row[5], attached=attached, tasks=row[6], verified=row[7], used=row[8],
+        leased=counts.get("leased", 0),
+        checking=counts.get("checking", 0) + counts.get("suspect", 0),
+        verified_by=VerifiedBy(*row[9:13]), lost=LostWork(*row[13:17]), credits=row[17],
+        bytes_sent=row[18], bytes_received=row[19], created_s=row[20], started_s=row[21],
+        finished_s=row[22], outputs=arrays.outputs(tx, row[0]),
+        plan=msgspec.json.decode(row[23], type=PlanReply), error_code=row[24],
+        error_text=row[25],
+    )  # fmt: skip

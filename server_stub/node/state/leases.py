@@ -1,0 +1,289 @@
+"""Leases: issued, committed, given back, expired. A lease bounds waste; it proves nothing.
+
+Owns: tables `lease` and `vote`. `issued -> committed -> uploaded -> accepted | rejected`, or
+`expired`, `abandoned`, `late`, `cancelled`. The lease id is the fencing token of its result. Role
+`first` moves the task along; role `vote` is a second opinion on a task that is in `checking`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from gpugoblin.wire.messages.task import Result
+from server_stub.node.state import blobs, events, receipts, tasks, trust
+from server_stub.node.state.words import LOCAL_DEVICE, Party, RunWork, Step, Wake
+from server_stub.node.store.protocol import Tx, Value
+
+__all__ = [
+    "LeaseRow",
+    "abandon",
+    "add_votes",
+    "again",
+    "close",
+    "commit",
+    "credit_late",
+    "drop_votes",
+    "expire",
+    "in_states",
+    "issue",
+    "live_count",
+    "load",
+    "pick",
+    "votes",
+]
+
+LIVE: Final = ("issued", "committed")
+UNFIT: Final = ("does_not_fit", "engine_failed", "inputs_missing")
+"""Causes after which the same device is not asked again for the same task."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseRow:
+    """A row of `lease`; the columns that the rules read."""
+
+    id: str
+    task: int
+    job: str
+    role: str
+    device: str
+    owner: str
+    state: str
+    until_s: float
+
+
+_COLUMNS = "id, task, job, role, device, owner, state, until_s"
+
+
+def load(tx: Tx, lease: str) -> LeaseRow | None:
+    row = tx.one(f"select {_COLUMNS} from lease where id = ?", (lease,))  # noqa: S608 - constant
+    return None if row is None else LeaseRow(*row)
+
+
+def live_count(tx: Tx, grant: str, device: str) -> int:
+    """Leases of a grant that are being worked on."""
+    row = tx.one(
+        "select count(*) from lease where device = ? and grant_id = ?"
+        " and state in ('issued', 'committed')",
+        (device, grant),
+    )
+    return 0 if row is None else int(row[0])
+
+
+def pick(
+    step: Step, device: trust.DeviceRow, *, near: tuple[str, int] | None = None
+) -> tuple[int, str, int] | None:
+    """The best ready grid task for a device: (task, job, affinity).
+
+    By priority, then in the plan's order; within the best job, near what the device has.
+    """
+    place = "and t.job = ? and t.affinity = ?" if near else ""
+    row = step.tx.one(
+        "select t.id, t.job, t.affinity from task t where t.state = 'ready'"  # noqa: S608
+        f" and t.executor = 'grid' {place} and t.memory_bound_bytes <= ?"
+        " and t.min_memory_bytes <= ? and t.slot_bytes <= ? and t.min_sandbox <= ?"
+        " and (t.attempt = 0 or not exists (select 1 from lease l where l.task = t.id and"
+        " ((l.owner = ? and l.state not in ('expired', 'abandoned', 'cancelled'))"
+        " or (l.device = ? and l.cause in ('does_not_fit', 'engine_failed', 'inputs_missing')))))"
+        + (" and (? = 0 or t.verify = 'product')")
+        + " order by t.prio, t.id limit 1",
+        (*(near or ()), device.memory_bytes, device.memory_bytes, device.max_slot_bytes,
+         device.sandbox, device.owner, device.key, int(step.validator_behind)),
+    )  # fmt: skip
+    if row is None:
+        return None
+    task, job, affinity = row
+    if near is None and job == device.last_job and affinity != device.last_affinity:
+        return pick(step, device, near=(job, device.last_affinity)) or (task, job, affinity)
+    return task, job, affinity
+
+
+def issue(step: Step, task: tasks.TaskRow, party: Party, role: str, estimate_s: float) -> str:
+    """Gives a task to a party until its lease runs out; returns the lease."""
+    rules = step.rules
+    duration_s = min(rules.lease_cap_s, max(rules.lease_floor_s, rules.lease_factor * estimate_s))
+    lease = step.fresh_id("lease")
+    step.tx.change(
+        "insert into lease(id, task, job, role, device, owner, bucket, grant_id, state, issued_s,"
+        " until_s) values(?, ?, ?, ?, ?, ?, ?, ?, 'issued', ?, ?)",
+        (lease, task.id, task.job, role, party.device, party.owner, party.bucket, party.grant,
+         step.now_s, step.now_s + duration_s),
+    )  # fmt: skip
+    if role == "first":
+        tasks.move(step, task.id, ("ready",), "leased")
+    events.note(step, task.job, "leased", task.number)
+    return lease
+
+
+def commit(step: Step, party: Party, result: Result) -> str:
+    """A device names the hashes of a result. Returns "" when its bytes are awaited now.
+
+    Otherwise a code that says why nothing is awaited: `unknown_lease`, `already_committed`,
+    `outputs_mismatch`, `late`, `cancelled`.
+    """
+    lease = load(step.tx, result.lease)
+    if lease is None or lease.device != party.device:
+        return "unknown_lease"
+    task = tasks.load(step.tx, lease.task)
+    if task is None:
+        return "cancelled"
+    named = [(ref.blob, ref.nbytes) for ref in result.outputs]
+    if lease.state == "committed":
+        return "" if votes(step.tx, lease.id) == named else "already_committed"
+    wanted = step.tx.rows(
+        "select nbytes from task_output where task = ? order by slot", (lease.task,)
+    )
+    if lease.state in ("issued", "expired") and [n for (n,) in wanted] != [n for _, n in named]:
+        if lease.state == "issued":
+            close(step, lease, "abandoned", "outputs_mismatch")
+            again(step, task, lease)
+        return "outputs_mismatch"
+    if lease.state == "expired":
+        if task.state != "ready" or lease.role != "first":
+            return _late(step, task, lease, result, named)
+        # Nobody else has taken it: the old lease lives again.
+        tasks.move(step, task.id, ("ready",), "leased")
+    elif lease.state != "issued":
+        return "cancelled" if lease.state == "cancelled" else "late"
+    _write_commit(step, result, "committed")
+    add_votes(step, lease.id, named, held=True)
+    events.note(step, lease.job, "committed", task.number)
+    return ""
+
+
+def _write_commit(step: Step, result: Result, state: str) -> None:
+    step.tx.change(
+        "update lease set state = ?, committed_s = ?, until_s = ?, claim = ?, engine_build = ?,"
+        " driver = ?, kernel_set = ?, sandbox_level = ?, compute_s = ? where id = ?",
+        (state, step.now_s, step.now_s + step.rules.upload_s, result.claim, result.engine_build,
+         result.driver, result.kernel_set, result.sandbox_level, result.counters.compute_s,
+         result.lease),
+    )  # fmt: skip
+
+
+def _late(
+    step: Step, task: tasks.TaskRow, lease: LeaseRow, result: Result,
+    named: Sequence[tuple[str, int]],
+) -> str:  # fmt: skip
+    """Somebody else has the task: the hashes are kept and credited if they turn out right."""
+    _write_commit(step, result, "late")
+    add_votes(step, lease.id, named, held=False)
+    step.tx.change("update job set lost_late = lost_late + 1 where id = ?", (lease.job,))
+    if task.state == "used":
+        credit_late(step, task)
+    return "late"
+
+
+def credit_late(step: Step, task: tasks.TaskRow) -> None:
+    """Late results that are bit for bit what was verified are credited; they change nothing."""
+    final = [row[0] for row in step.tx.rows(
+        "select blob from fold where task = ? order by slot", (task.id,)
+    )]  # fmt: skip
+    for (lease,) in step.tx.rows(
+        "select id from lease where task = ? and state = 'late'", (task.id,)
+    ):
+        if [blob for blob, _ in votes(step.tx, lease)] == final:
+            receipts.credit(step, lease, task.job, task.flops, task.bytes_moved)
+
+
+def add_votes(step: Step, lease: str, named: Sequence[tuple[str, int]], *, held: bool) -> None:
+    """Notes the hashes of a result; `held` takes a reference before the bytes are on their way."""
+    for slot, (blob, nbytes) in enumerate(named):
+        added = step.tx.change(
+            "insert into vote values(?, ?, ?, ?, ?) on conflict do nothing",
+            (lease, slot, blob, nbytes, int(held)),
+        )
+        if held and added:
+            blobs.hold(step, blob, nbytes)
+
+
+def votes(tx: Tx, lease: str) -> list[tuple[str, int]]:
+    """(blob, bytes) of each output of a result, by slot."""
+    rows = tx.rows("select blob, nbytes from vote where lease = ? order by slot", (lease,))
+    return [(blob, nbytes) for blob, nbytes in rows]
+
+
+def drop_votes(step: Step, lease: str) -> None:
+    """The bytes of a result are not needed any more (the hashes stay)."""
+    for (blob,) in step.tx.rows("select blob from vote where lease = ? and held = 1", (lease,)):
+        blobs.release(step, blob)
+    step.tx.change("update vote set held = 0 where lease = ?", (lease,))
+
+
+def close(step: Step, lease: LeaseRow, state: str, cause: str = "") -> None:
+    """Ends a lease that is live, and lets go of its bytes."""
+    step.tx.change("update lease set state = ?, cause = ? where id = ?", (state, cause, lease.id))
+    drop_votes(step, lease.id)
+
+
+def again(step: Step, task: tasks.TaskRow, lease: LeaseRow) -> None:
+    """A lease came to nothing: the task is ready again, or the validator's after many attempts."""
+    if lease.role == "vote":
+        step.tx.change(
+            "update vote_call set device = '', until_s = ? where task = ?", (step.now_s, task.id)
+        )
+        return
+    moved = step.tx.one(
+        "update task set state = 'ready', attempt = attempt + 1, since_s = ? where id = ?"
+        " and state = 'leased' returning attempt",
+        (step.now_s, task.id),
+    )
+    if moved is None:
+        return
+    if task.executor == "grid" and moved[0] >= step.rules.attempts:
+        tasks.move(step, task.id, ("ready",), "suspect")
+        if tasks.inputs_verified(step.tx, task.id):
+            step.emit(RunWork("recompute", task.id))
+    else:
+        step.emit(Wake(task.executor))
+
+
+def abandon(step: Step, party: Party, lease_id: str, reason: str) -> str:
+    """A lease is given back, free of blame. Returns "" or why nothing changed."""
+    lease = load(step.tx, lease_id)
+    if lease is None or lease.device != party.device:
+        return "unknown_lease"
+    task = tasks.load(step.tx, lease.task)
+    if lease.state not in LIVE or task is None:
+        return "" if lease.state in ("abandoned", "expired", "cancelled") else "already_committed"
+    close(step, lease, "abandoned", reason)
+    step.tx.change("update job set lost_abandoned = lost_abandoned + 1 where id = ?", (lease.job,))
+    events.note(step, lease.job, "abandoned", task.number, reason)
+    again(step, task, lease)
+    return ""
+
+
+def expire(step: Step) -> int:
+    """Ends every lease whose time is over; returns how many."""
+    over = step.tx.rows(
+        f"select {_COLUMNS} from lease where state in ('issued', 'committed')"  # noqa: S608
+        " and until_s < ? and device != ? order by until_s limit 1000",
+        (step.now_s, LOCAL_DEVICE),
+    )
+    for row in over:
+        _expire_one(step, LeaseRow(*row))
+    return len(over)
+
+
+def _expire_one(step: Step, lease: LeaseRow) -> None:
+    close(step, lease, "expired")
+    # The hashes of an upload that never came must not bind a later commit of the same lease.
+    step.tx.change("delete from vote where lease = ?", (lease.id,))
+    step.tx.change("update job set lost_expired = lost_expired + 1 where id = ?", (lease.job,))
+    task = tasks.load(step.tx, lease.task)
+    if task is not None:
+        events.note(step, lease.job, "expired", task.number)
+        again(step, task, lease)
+
+
+def in_states(tx: Tx, task: int, states: Sequence[str]) -> list[LeaseRow]:
+    """Leases of a task in some states, oldest first."""
+    marks = ", ".join("?" * len(states))
+    parameters: list[Value] = [task, *states]
+    rows = tx.rows(
+        f"select {_COLUMNS} from lease where task = ? and state in ({marks})"  # noqa: S608
+        " order by issued_s, id",
+        parameters,
+    )
+    return [LeaseRow(*row) for row in rows]

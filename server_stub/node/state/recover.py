@@ -1,0 +1,57 @@
+"""The first step after a start: what a crash left half done goes on.
+
+Owns: nothing but the list of what to look at. Everything that is in memory only (work items, local
+leases, files to be deleted) follows from rows, so a restart changes nothing that anyone can see.
+"""
+
+from __future__ import annotations
+
+from server_stub.node.state import blobs, jobs, leases, tasks, verdicts
+from server_stub.node.state.words import LOCAL_DEVICE, RunWork, Step, Wake
+
+__all__ = ["recover"]
+
+
+def recover(step: Step) -> None:
+    """Local leases become ready again, undecided results are sent to the workers again."""
+    for (lease_id,) in step.tx.rows(
+        "select id from lease where device = ? and state = 'issued'", (LOCAL_DEVICE,)
+    ):
+        lease = leases.load(step.tx, lease_id)
+        task = None if lease is None else tasks.load(step.tx, lease.task)
+        if lease is not None and task is not None:
+            leases.close(step, lease, "cancelled", "restart")
+            # The engine was not at fault: this counts as no attempt.
+            tasks.move(step, task.id, ("leased",), "ready")
+    for job in jobs.running(step.tx):
+        _resume(step, job)
+    for lease_id, task_id in step.tx.rows(
+        "select l.id, l.task from lease l join task t on t.id = l.task"
+        " where l.state = 'uploaded' and t.state in ('verified', 'used')"
+    ):
+        step.emit(RunWork("judge", task_id, lease_id))
+    blobs.forgotten(step)
+    step.emit(Wake("local"))
+    step.emit(Wake("grid"))
+
+
+def _resume(step: Step, job: str) -> None:
+    for task_id, state in step.tx.rows(
+        "select id, state from task where job = ? and state in ('checking', 'suspect', 'verified')"
+        " order by id",
+        (job,),
+    ):
+        task = tasks.load(step.tx, task_id)
+        if task is None:
+            continue
+        if state == "verified":
+            step.emit(RunWork("fold", task_id, task.winner or ""))
+        else:
+            verdicts.decide(step, task)
+    for (region,) in step.tx.rows(
+        "select distinct i.region from task_input i join task t on t.id = i.task"
+        " where t.job = ? and t.state = 'waiting' and t.executor = 'grid'"
+        " and i.region is not null and i.blob is null",
+        (job,),
+    ):
+        step.emit(RunWork("prepare", region))

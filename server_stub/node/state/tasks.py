@@ -1,0 +1,312 @@
+"""Tasks and their inputs: made from the plan, ready when every input is there.
+
+Owns: tables `task`, `task_input`, `task_output`, `region`. An input is a box of one of the job's
+arrays (a region: the local engine reads it from the file, the grid needs it packed as a blob) or
+an output of an earlier task. The speculation depth of a job says how far a task may run ahead of
+inputs that are still being checked; with 0, the default, it never does.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gpugoblin.plan.spec import ArrayRegion, PlannedTask, Region
+from server_stub.node.state import blobs
+from server_stub.node.state.words import SANDBOX_RANK, RunWork, Step, TaskState, Wake
+from server_stub.node.store.protocol import Tx
+
+__all__ = [
+    "TaskRow",
+    "box_text",
+    "fill",
+    "generate",
+    "inputs_verified",
+    "load",
+    "move",
+    "note_region",
+    "prepared",
+    "read_box",
+    "release_inputs",
+    "release_inputs_unless_judged",
+]
+
+_COLUMNS = (
+    "id, public, job, number, state, executor, attempt, graph, verify, flops, bytes_moved,"
+    " memory_bound_bytes, depth, consumers_left, winner, since_s"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRow:
+    """A row of `task`; the columns that the rules read."""
+
+    id: int
+    public: str
+    job: str
+    number: int
+    state: TaskState
+    executor: str
+    attempt: int
+    graph: str
+    verify: str
+    flops: int
+    bytes_moved: int
+    memory_bound_bytes: int
+    depth: int
+    consumers_left: int
+    winner: str | None
+    since_s: float
+
+
+def load(tx: Tx, task: int) -> TaskRow | None:
+    """The task, or None when its job has been deleted."""
+    row = tx.one(f"select {_COLUMNS} from task where id = ?", (task,))  # noqa: S608 - constant
+    return None if row is None else TaskRow(*row)
+
+
+def move(step: Step, task: int, sources: Sequence[TaskState], target: TaskState) -> bool:
+    """Changes a task's state if it is in one of `sources`; says whether it was."""
+    marks = ", ".join("?" * len(sources))
+    moved = step.tx.change(
+        f"update task set state = ?, since_s = ? where id = ? and state in ({marks})",  # noqa: S608
+        (target, step.now_s, task, *sources),
+    )
+    return moved == 1
+
+
+def box_text(region: Region) -> str:
+    """A box as it is kept in rows: `[[start...],[stop...]]`."""
+    return json.dumps([region.start, region.stop], separators=(",", ":"))
+
+
+def read_box(text: str) -> Region:
+    """The box of a row."""
+    start, stop = json.loads(text)
+    return Region(tuple(start), tuple(stop))
+
+
+def generate(
+    step: Step, job: str, first: int, planned: Sequence[tuple[PlannedTask, str, int]]
+) -> int:
+    """Adds tasks `first ...` of a running job; does nothing when they are there already.
+
+    Args:
+        planned: each task with the hash of its graph (stored before) and its number of consumers.
+
+    Returns:
+        how many were added.
+    """
+    row = step.tx.one(
+        "update job set cursor = cursor + ? where id = ? and cursor = ? and state = 'running'"
+        " returning executor, priority, constraints, speculative",
+        (len(planned), job, first),
+    )
+    if row is None:
+        return 0
+    executor, priority, constraints_text, speculative = row
+    constraints = json.loads(constraints_text)
+    for task, graph, consumers in planned:
+        _add(step, job, executor, -priority, constraints, task, graph, consumers, speculative)
+    return len(planned)
+
+
+def _add(
+    step: Step,
+    job: str,
+    executor: str,
+    prio: int,
+    constraints: dict[str, Any],
+    task: PlannedTask,
+    graph: str,
+    consumers: int,
+    speculative: int,
+) -> None:
+    specs = task.graph.output_specs()
+    largest = max(spec.nbytes for spec in (*task.graph.inputs, *specs))
+    added = step.tx.one(
+        "insert into task(public, job, number, state, executor, prio, affinity, graph, verify,"
+        " verify_flops, flops, bytes_moved, memory_bound_bytes, min_memory_bytes, min_sandbox,"
+        " slot_bytes, waits, consumers_left, since_s)"
+        " values(?, ?, ?, 'waiting', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) returning id",
+        (
+            step.fresh_id("task"), job, task.index, executor, prio, task.affinity, graph,
+            task.verify, task.verify_flops, task.flops, task.bytes_moved, task.memory_bound_bytes,
+            constraints["min_memory_bytes"], SANDBOX_RANK[constraints["sandbox"]], largest,
+            len(task.inputs), consumers, step.now_s,
+        ),
+    )  # fmt: skip
+    assert added is not None  # noqa: S101 - an insert with `returning` has a row
+    number: int = added[0]
+    for slot, (place, spec) in enumerate(zip(task.outputs, specs, strict=True)):
+        step.tx.change(
+            "insert into task_output values(?, ?, ?, ?, ?, ?, ?, null)",
+            (number, slot, place.array, box_text(place.region), spec.dtype,
+             json.dumps(spec.shape), spec.nbytes),
+        )  # fmt: skip
+    ready = 0
+    for slot, (source, spec) in enumerate(zip(task.inputs, task.graph.inputs, strict=True)):
+        if isinstance(source, ArrayRegion):
+            ready += _add_region(step, job, executor, number, slot, source, spec.nbytes)
+        else:
+            ready += _add_produced(step, job, number, slot, source.task, source.output,
+                                   spec.nbytes, speculative)  # fmt: skip
+    _arrived(step, number, ready)
+
+
+def _add_region(
+    step: Step, job: str, executor: str, task: int, slot: int, source: ArrayRegion, nbytes: int
+) -> int:
+    box = box_text(source.region)
+    found = step.tx.one(
+        "insert into region(job, array, box) values(?, ?, ?)"
+        " on conflict(job, array, box) do update set array = excluded.array"
+        " returning id, blob, stored",
+        (job, source.array, box),
+    )
+    assert found is not None  # noqa: S101 - an upsert with `returning` has a row
+    region, blob, stored = found
+    packed = executor == "grid" and stored
+    step.tx.change(
+        "insert into task_input values(?, ?, ?, null, null, ?, ?)",
+        (task, slot, region, blob if packed else None, nbytes),
+    )
+    if packed:
+        blobs.hold(step, blob, nbytes)
+    elif executor == "grid":
+        step.emit(RunWork("prepare", region))
+    return 1 if packed or executor != "grid" else 0
+
+
+def _add_produced(
+    step: Step, job: str, task: int, slot: int, producer: int, output: int, nbytes: int,
+    speculative: int,
+) -> int:  # fmt: skip
+    found = step.tx.one(
+        "select t.id, t.state, t.depth, o.blob from task t join task_output o on o.task = t.id"
+        " where t.job = ? and t.number = ? and o.slot = ?",
+        (job, producer, output),
+    )
+    if found is None:
+        raise LookupError(f"task {producer} of the plan comes after a task that needs it")
+    source, state, depth, blob = found
+    ahead = state == "checking" and depth < speculative
+    there = blob is not None and (state in ("verified", "used") or ahead)
+    step.tx.change(
+        "insert into task_input values(?, ?, null, ?, ?, ?, ?)",
+        (task, slot, source, output, blob if there else None, nbytes),
+    )
+    if there:
+        blobs.hold(step, blob, nbytes)
+        _deepen(step, task, state, depth)
+    return 1 if there else 0
+
+
+def _deepen(step: Step, task: int, state: str, depth: int) -> None:
+    if state not in ("verified", "used"):
+        step.tx.change("update task set depth = max(depth, ?) where id = ?", (depth + 1, task))
+
+
+def _arrived(step: Step, task: int, count: int) -> None:
+    """`count` inputs of a waiting task have come; with the last one it is ready."""
+    found = step.tx.one(
+        "update task set waits = waits - ? where id = ? and state = 'waiting'"
+        " returning waits, executor",
+        (count, task),
+    )
+    if found is not None and found[0] == 0:
+        move(step, task, ("waiting",), "ready")
+        step.emit(Wake(found[1]))
+
+
+def note_region(step: Step, region: int, blob: str, nbytes: int) -> bool:
+    """Remembers what a region held when it was read; False when it held something else before."""
+    found = step.tx.one(
+        "update region set blob = coalesce(blob, ?), nbytes = ? where id = ? returning blob",
+        (blob, nbytes, region),
+    )
+    return found is None or found[0] == blob
+
+
+def prepared(step: Step, region: int, blob: str, nbytes: int) -> bool:
+    """A region is packed and its blob is on disk: tasks that wait for it go on.
+
+    Returns:
+        False when the array has changed since it was first read.
+    """
+    if not note_region(step, region, blob, nbytes):
+        return False
+    waiting = step.tx.rows(
+        "select i.task, i.slot from task_input i join task t on t.id = i.task"
+        " where i.region = ? and i.blob is null and t.state = 'waiting'",
+        (region,),
+    )
+    if waiting:
+        step.tx.change("update region set stored = 1 where id = ?", (region,))
+    for task, slot in waiting:
+        blobs.hold(step, blob, nbytes)
+        step.tx.change(
+            "update task_input set blob = ? where task = ? and slot = ?", (blob, task, slot)
+        )
+        _arrived(step, task, 1)
+    if not waiting:
+        # Whoever asked is gone (cancelled): take a reference and give it back, so the file goes.
+        blobs.hold(step, blob, nbytes)
+        blobs.release(step, blob)
+    return True
+
+
+def fill(step: Step, producer: TaskRow, slot: int, blob: str, nbytes: int) -> None:
+    """Output `slot` of `producer` is there: waiting consumers take it, if they may by now."""
+    if producer.state not in ("verified", "used"):
+        allowed = step.tx.one("select speculative from job where id = ?", (producer.job,))
+        if allowed is None or producer.depth >= allowed[0]:
+            return
+    waiting = step.tx.rows(
+        "select i.task, i.slot from task_input i join task t on t.id = i.task"
+        " where i.producer = ? and i.producer_slot = ? and i.blob is null"
+        " and t.state = 'waiting'",
+        (producer.id, slot),
+    )
+    for task, own_slot in waiting:
+        blobs.hold(step, blob, nbytes)
+        step.tx.change(
+            "update task_input set blob = ? where task = ? and slot = ?", (blob, task, own_slot)
+        )
+        _deepen(step, task, producer.state, producer.depth)
+        _arrived(step, task, 1)
+
+
+def inputs_verified(tx: Tx, task: int) -> bool:
+    """Whether every input comes from a verified result or from the job's own arrays."""
+    return tx.one(
+        "select 1 from task_input i join task p on p.id = i.producer"
+        " where i.task = ? and p.state not in ('verified', 'used')",
+        (task,),
+    ) is None  # fmt: skip
+
+
+def release_inputs(step: Step, task: int) -> None:
+    """The task is over: its inputs may go."""
+    held = step.tx.rows(
+        "select slot, region, blob from task_input where task = ? and blob is not null", (task,)
+    )
+    step.tx.change("update task_input set blob = null where task = ?", (task,))
+    for _, region, blob in held:
+        blobs.release(step, blob)
+        if region is not None:
+            step.tx.change(
+                "update region set stored = 0 where id = ? and not exists"
+                " (select 1 from task_input where region = ? and blob is not null)",
+                (region, region),
+            )
+
+
+def release_inputs_unless_judged(step: Step, task: int) -> None:
+    """The same, unless a further result of the task still waits for the validator's word."""
+    waiting = step.tx.one("select 1 from lease where task = ? and state = 'uploaded'", (task,))
+    decided = step.tx.one("select 1 from task where id = ? and state = 'used'", (task,))
+    if waiting is None and decided is not None:
+        release_inputs(step, task)

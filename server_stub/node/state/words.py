@@ -1,0 +1,163 @@
+"""The words of the state machine: states, parties, effects, and the step of one handler.
+
+Owns: these data types and the figures of the rules (lease times, caps, trust). Must not: hold a
+rule.
+"""
+
+from __future__ import annotations
+
+import base64
+import random
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from server_stub.node.store.protocol import Tx
+
+__all__ = [
+    "LOCAL_DEVICE",
+    "SANDBOX_RANK",
+    "VALIDATOR",
+    "DropBlob",
+    "Effect",
+    "JobChanged",
+    "Party",
+    "Purpose",
+    "Rules",
+    "RunWork",
+    "Step",
+    "StopLease",
+    "TaskState",
+    "Wake",
+]
+
+TaskState = Literal[
+    "waiting", "ready", "leased", "checking", "suspect", "verified", "used", "failed", "cancelled"
+]
+"""`waiting`: an input is not there yet. The others are those of DESIGN section 7."""
+
+Purpose = Literal["prepare", "compute", "check", "recompute", "judge", "compare", "fold"]
+"""Why a work item runs. `judge`: a verdict on a result whose task is decided already."""
+
+LOCAL_DEVICE: Final = "local"
+VALIDATOR: Final = "validator"
+SANDBOX_RANK: Final = {"none": 0, "reduced": 1, "full": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """The figures of the rules (research: time-outs and trust), and what the catalog is.
+
+    Args:
+        lease_floor_s, lease_factor: a lease lasts `max(floor, factor * estimate)`, at most
+            `lease_cap_s`.
+        upload_s: how long the bytes of a committed result may take.
+        attempts: leases of one task that may come to nothing before the validator computes it.
+        local_attempts: the same for the lab's own engine, where nobody else would come.
+        trusted_passes: full checks at this lab before a device's vote counts in an agreement.
+        owner_age_days: younger owners never count in an agreement.
+        audit_fraction: part of the agreed tasks that the validator recomputes all the same.
+        vote_after_s: a second opinion starts this much later, at random in the range.
+        active_s: a device that was seen within this time may be drawn for a second opinion.
+        quarantine_after, quarantine_s: rejected results without 10 good ones between them.
+        unit_flops, unit_bytes: one unit of credit is this much verified work, whichever is more.
+    """
+
+    catalog_hash: str
+    lease_floor_s: float = 60.0
+    lease_factor: float = 4.0
+    lease_cap_s: float = 24 * 3600.0
+    upload_s: float = 600.0
+    attempts: int = 8
+    local_attempts: int = 3
+    trusted_passes: int = 10
+    owner_age_days: int = 7
+    audit_fraction: float = 0.02
+    vote_after_s: tuple[float, float] = (5.0, 30.0)
+    active_s: float = 900.0
+    stuck_s: float = 900.0
+    quarantine_after: int = 3
+    quarantine_s: float = 24 * 3600.0
+    unit_flops: float = 1e12
+    unit_bytes: float = 1e10
+    nonce_window_s: float = 700.0
+
+
+@dataclass(frozen=True, slots=True)
+class Party:
+    """Who asks for leases: a device by its grant. Owners are pseudonyms of this lab."""
+
+    device: str
+    owner: str
+    bucket: str
+    owner_age_days: int
+    grant: str
+    card: int
+    grant_exp_s: float
+    max_leases: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunWork:
+    """Have the workers do something. For `prepare`, `task` is the number of the region."""
+
+    purpose: Purpose
+    task: int
+    lease: str = ""
+    second: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StopLease:
+    """The result of this lease is no longer wanted."""
+
+    lease: str
+    device: str
+
+
+@dataclass(frozen=True, slots=True)
+class DropBlob:
+    """No row names this blob: delete its file before the next transaction."""
+
+    blob: str
+
+
+@dataclass(frozen=True, slots=True)
+class JobChanged:
+    """Whoever waits for this job should look again."""
+
+    job: str
+
+
+@dataclass(frozen=True, slots=True)
+class Wake:
+    """There are ready tasks for this executor."""
+
+    executor: str
+
+
+Effect = RunWork | StopLease | DropBlob | JobChanged | Wake
+
+
+@dataclass(slots=True)
+class Step:
+    """One handler's world. `effects` are carried out once the transaction is durable.
+
+    Args:
+        validator_behind: the validator's queue is longer than two lease times: lease less.
+    """
+
+    tx: Tx
+    now_s: float
+    rng: random.Random
+    rules: Rules
+    validator_behind: bool = False
+    effects: list[Effect] = field(default_factory=list)
+
+    def emit(self, effect: Effect) -> None:
+        if effect not in self.effects:
+            self.effects.append(effect)
+
+    def fresh_id(self, prefix: str) -> str:
+        """An id of 128 bits of this step's random source."""
+        digits = base64.b32encode(self.rng.randbytes(16)).decode("ascii").rstrip("=").lower()
+        return f"{prefix}_{digits}"

@@ -1,0 +1,123 @@
+"""The tables of a lab node, with their version.
+
+Owns: the data definition. A table's columns are read and written by the module named in its
+comment and by no other. Must not: run anything.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = ["SCHEMA_VERSION", "STATEMENTS"]
+
+SCHEMA_VERSION: Final = 1
+
+STATEMENTS: Final[tuple[str, ...]] = (
+    "create table meta(key text primary key, value text not null) without rowid",
+    # users.py
+    "create table users(id text primary key, name text not null unique, created_s real not null,"
+    " revoked_s real)",
+    "create table token(hash text primary key, user_id text not null, scopes text not null,"
+    " created_s real not null, revoked_s real)",
+    # state/arrays.py
+    "create table array(id text primary key, owner text not null, source text not null,"
+    " kind text not null, path text not null, member text not null, offset_bytes integer not null,"
+    " dtype text not null, shape text not null, fingerprint text not null,"
+    " stored_bytes integer not null, complete integer not null, ours integer not null,"
+    " job text, number integer, created_s real not null)",
+    "create index array_shared on array(owner, fingerprint)",
+    "create index array_of_job on array(job, number) where job is not null",
+    # state/jobs.py
+    "create table graph(hash text primary key, data blob not null, operators text not null)",
+    "create table job(id text primary key, owner text not null, name text, state text not null,"
+    " graph text not null, content text not null, inputs text not null, numeric_class text not"
+    " null, assurance text not null, executor text not null, constraints text not null,"
+    " priority integer not null, block_axis integer, limits text not null,"
+    " speculative integer not null, plan text not null, tasks integer not null,"
+    " cursor integer not null default 0, verified integer not null default 0,"
+    " used integer not null default 0, by_product integer not null default 0,"
+    " by_recompute integer not null default 0, by_equality integer not null default 0,"
+    " by_agreement integer not null default 0, lost_expired integer not null default 0,"
+    " lost_abandoned integer not null default 0, lost_rejected integer not null default 0,"
+    " lost_late integer not null default 0, credits real not null default 0,"
+    " bytes_sent integer not null default 0, bytes_received integer not null default 0,"
+    " events integer not null default 0, created_s real not null, started_s real,"
+    " finished_s real, error_code text not null default '', error_text text not null default '')",
+    "create unique index job_name on job(owner, name) where name is not null",
+    "create index job_running on job(priority, created_s) where state = 'running'",
+    "create table event(job text not null, number integer not null, at_s real not null,"
+    " kind text not null, task_index integer, detail text not null, primary key(job, number))"
+    " without rowid",
+    # state/tasks.py
+    "create table task(id integer primary key, public text not null, job text not null,"
+    " number integer not null, state text not null, executor text not null,"
+    " prio integer not null, affinity integer not null, attempt integer not null default 0,"
+    " graph text not null, verify text not null, verify_flops integer not null,"
+    " flops integer not null, bytes_moved integer not null, memory_bound_bytes integer not null,"
+    " min_memory_bytes integer not null, min_sandbox integer not null, slot_bytes integer not null,"
+    " waits integer not null, depth integer not null default 0,"
+    " consumers_left integer not null, winner text, verified_by text, since_s real not null)",
+    "create unique index task_number on task(job, number)",
+    "create index task_ready on task(executor, prio, id) where state = 'ready'",
+    "create index task_ready_near on task(job, affinity, id) where state = 'ready'",
+    "create index task_open on task(job, state) where state not in ('used', 'cancelled', 'failed')",
+    "create table task_input(task integer not null, slot integer not null, region integer,"
+    " producer integer, producer_slot integer, blob text, nbytes integer not null,"
+    " primary key(task, slot)) without rowid",
+    "create index task_input_region on task_input(region) where region is not null",
+    "create index task_input_producer on task_input(producer) where producer is not null",
+    "create table task_output(task integer not null, slot integer not null, array integer,"
+    " box text not null, dtype text not null, shape text not null, nbytes integer not null,"
+    " blob text, primary key(task, slot)) without rowid",
+    "create table region(id integer primary key, job text not null, array integer not null,"
+    " box text not null, blob text, nbytes integer not null default 0,"
+    " stored integer not null default 0, unique(job, array, box))",
+    # The record that a result is in its place: one row for each output, written with `used`.
+    "create table fold(task integer not null, slot integer not null, job text not null,"
+    " array integer, start0 integer not null, stop0 integer not null, box text not null,"
+    " blob text not null, at_s real not null, primary key(task, slot)) without rowid",
+    "create index fold_place on fold(job, array, start0)",
+    # state/leases.py
+    "create table lease(id text primary key, task integer not null, job text not null,"
+    " role text not null, device text not null, owner text not null, bucket text not null,"
+    " grant_id text not null, state text not null, cause text not null default '',"
+    " issued_s real not null, until_s real not null, committed_s real, uploaded_s real,"
+    " claim blob, engine_build text not null default '', driver text not null default '',"
+    " kernel_set text not null default '', sandbox_level text not null default '',"
+    " compute_s real not null default 0) without rowid",
+    "create index lease_task on lease(task)",
+    "create index lease_live on lease(until_s) where state in ('issued', 'committed')",
+    "create index lease_device on lease(device, state) where state in"
+    " ('issued', 'committed', 'uploaded')",
+    "create table vote(lease text not null, slot integer not null, blob text not null,"
+    " nbytes integer not null, held integer not null, primary key(lease, slot)) without rowid",
+    "create table vote_call(task integer primary key, device text not null, after_s real not null,"
+    " until_s real not null, give_up_s real not null)",
+    "create index vote_call_device on vote_call(device)",
+    "create table builds(job text not null, build text not null, primary key(job, build))"
+    " without rowid",
+    # state/blobs.py
+    "create table blob(hash text primary key, nbytes integer not null, refs integer not null)"
+    " without rowid",
+    # state/trust.py
+    "create table device(key text primary key, owner text not null, bucket text not null,"
+    " owner_age_days integer not null, passed integer not null default 0,"
+    " rejected integer not null default 0, quarantined_until_s real not null default 0,"
+    " seen_s real not null, grant_exp_s real not null, last_job text not null default '',"
+    " last_affinity integer not null default 0, memory_bytes integer not null default 0,"
+    " max_slot_bytes integer not null default 0, sandbox integer not null default 0,"
+    " flops_per_s real not null default 0, bytes_per_s real not null default 0,"
+    " catalog_hash text not null default '') without rowid",
+    "create table known_grant(id text primary key, device text not null, card integer not null,"
+    " owner text not null, bucket text not null, owner_age_days integer not null,"
+    " exp_s real not null, max_leases integer not null, first_seen_s real not null)"
+    " without rowid",
+    "create table revoked(grant_id text primary key) without rowid",
+    "create table nonce(key text not null, nonce text not null, seen_s real not null,"
+    " primary key(key, nonce)) without rowid",
+    # state/receipts.py
+    "create table outbox(receipt text primary key, grant_id text not null, lease text not null"
+    " unique, signature blob not null, units real not null, verified_s real not null,"
+    " sent_s real, refused text not null default '') without rowid",
+    "create index outbox_open on outbox(verified_s) where sent_s is null",
+)

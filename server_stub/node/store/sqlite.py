@@ -1,0 +1,256 @@
+"""SQLite behind the `Store` protocol: WAL, `synchronous=FULL`, one writer thread, group commit.
+
+Owns: connections, the writer thread and its queue. Transactions that wait while another commits
+share the next commit (up to 256), because the disk's sync is what a small transaction costs. When
+one of a group fails, the group is rolled back and each is run again alone, so that no transaction
+sees another's failure. Must not: know a table beside `meta`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import Any, Final, TypeVar
+
+from gpugoblin.errors import NodeError
+from server_stub.node.store.protocol import Row, Tx, Value
+from server_stub.node.store.schema import SCHEMA_VERSION, STATEMENTS
+
+__all__ = ["MAX_GROUP", "SqliteStore", "SqliteTx", "connect", "migrate", "transaction"]
+
+MAX_GROUP: Final = 256
+READERS: Final = 2
+
+T = TypeVar("T")
+
+
+class SqliteTx:
+    """`Tx` over one connection."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._execute = connection.execute
+
+    def rows(self, statement: str, parameters: Sequence[Value] = ()) -> list[Row]:
+        return self._execute(statement, parameters).fetchall()
+
+    def one(self, statement: str, parameters: Sequence[Value] = ()) -> Row | None:
+        found = self._execute(statement, parameters).fetchall()
+        return found[0] if found else None
+
+    def change(self, statement: str, parameters: Sequence[Value] = ()) -> int:
+        return self._execute(statement, parameters).rowcount
+
+
+def connect(path: Path | str, *, read_only: bool = False) -> sqlite3.Connection:
+    """A connection with the node's settings. `path` may be `:memory:`."""
+    connection = sqlite3.connect(
+        path, isolation_level=None, cached_statements=512, check_same_thread=False, timeout=30.0
+    )
+    connection.execute("pragma journal_mode = wal")
+    connection.execute("pragma synchronous = full")
+    connection.execute("pragma wal_autocheckpoint = 4000")
+    connection.execute("pragma cache_size = -32768")
+    connection.execute("pragma temp_store = memory")
+    if read_only:
+        connection.execute("pragma query_only = on")
+    return connection
+
+
+def migrate(connection: sqlite3.Connection) -> None:
+    """Makes the tables of a new database, or checks the version of an old one.
+
+    Raises:
+        NodeError: `database_version` when another version of the program made it.
+    """
+    known = connection.execute("select 1 from sqlite_master where name = 'meta'").fetchone()
+    with transaction(connection) as tx:
+        if known is None:
+            for statement in STATEMENTS:
+                tx.change(statement)
+            tx.change("insert into meta values('schema_version', ?)", (str(SCHEMA_VERSION),))
+            return
+        found = tx.one("select value from meta where key = 'schema_version'")
+    if found is None or found[0] != str(SCHEMA_VERSION):
+        raise NodeError(
+            "database_version", found=found[0] if found else "none", wanted=SCHEMA_VERSION
+        )
+
+
+@contextlib.contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[Tx]:
+    """One transaction on a connection: committed at the end, rolled back on any error."""
+    connection.execute("begin immediate")
+    try:
+        yield SqliteTx(connection)
+        connection.execute("commit")
+    except BaseException:
+        # A full disk may have ended the transaction already.
+        if connection.in_transaction:
+            connection.execute("rollback")
+        raise
+
+
+class _Item:
+    """One transaction in the queue and who waits for it."""
+
+    __slots__ = ("after", "body", "error", "future", "result")
+
+    def __init__(
+        self,
+        body: Callable[[Tx], Any],
+        after: Callable[[Any], None] | None,
+        future: asyncio.Future[Any] | Future[Any],
+    ) -> None:
+        self.body = body
+        self.after = after
+        self.future = future
+        self.result: Any = None
+        self.error: BaseException | None = None
+
+
+class SqliteStore:
+    """A database file with its writer thread. Use `close` (or the context manager) to end it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._connection = connect(path)
+        migrate(self._connection)
+        self._queue: SimpleQueue[_Item | None] = SimpleQueue()
+        self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="node-reader")
+        self._local = threading.local()
+        self._open_readers: list[sqlite3.Connection] = []
+        self._thread = threading.Thread(target=self._run, name="node-writer", daemon=True)
+        self._thread.start()
+
+    def __enter__(self) -> SqliteStore:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends the writer after what is queued, and closes every connection."""
+        self._queue.put(None)
+        self._thread.join()
+        self._readers.shutdown(wait=True)
+        for connection in self._open_readers:
+            connection.close()
+        self._connection.close()
+
+    def write(
+        self, body: Callable[[Tx], T], after: Callable[[T], None] | None = None
+    ) -> asyncio.Future[T]:
+        """See `Store.write`. Must be called from the event loop's thread."""
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._queue.put(_Item(body, after, future))
+        return future
+
+    def write_now(self, body: Callable[[Tx], T]) -> T:
+        """The same from a thread without an event loop; waits for it."""
+        future: Future[T] = Future()
+        self._queue.put(_Item(body, None, future))
+        return future.result()
+
+    def read(self, body: Callable[[Tx], T]) -> asyncio.Future[T]:
+        """See `Store.read`."""
+        loop = asyncio.get_running_loop()
+        return loop.run_in_executor(self._readers, self._read, body)
+
+    def read_now(self, body: Callable[[Tx], T]) -> T:
+        """The same, waiting in this thread."""
+        return self._readers.submit(self._read, body).result()
+
+    def _read(self, body: Callable[[Tx], T]) -> T:
+        connection: sqlite3.Connection | None = getattr(self._local, "connection", None)
+        if connection is None:
+            connection = connect(self.path, read_only=True)
+            self._local.connection = connection
+            self._open_readers.append(connection)
+        connection.execute("begin")
+        try:
+            return body(SqliteTx(connection))
+        finally:
+            connection.execute("commit")
+
+    def _run(self) -> None:
+        while True:
+            first = self._queue.get()
+            if first is None:
+                return
+            group = [first]
+            last = False
+            while len(group) < MAX_GROUP:
+                try:
+                    item = self._queue.get_nowait()
+                except Empty:
+                    break
+                if item is None:
+                    last = True
+                    break
+                group.append(item)
+            self._commit(group)
+            _deliver(group)
+            if last:
+                return
+
+    def _commit(self, group: list[_Item]) -> None:
+        if not self._attempt(group):
+            for item in group:
+                self._attempt([item], final=True)
+        for item in group:
+            if item.error is None and item.after is not None:
+                try:
+                    item.after(item.result)
+                except Exception as error:  # the edge of the thread: whoever waits sees it
+                    item.error = error
+
+    def _attempt(self, group: list[_Item], *, final: bool = False) -> bool:
+        try:
+            with transaction(self._connection) as tx:
+                for item in group:
+                    item.result = item.body(tx)
+        except Exception as error:  # the edge of the thread: whoever waits sees it
+            if final:
+                group[0].error = _named(error)
+            return False
+        return True
+
+
+def _named(error: Exception) -> Exception:
+    """A full or broken disk as an error of ours; anything else as it is."""
+    if isinstance(error, sqlite3.OperationalError):
+        return NodeError("database_failed", reason=str(error))
+    return error
+
+
+def _deliver(group: list[_Item]) -> None:
+    """Sets results; those of one event loop by a single call into it."""
+    loops: dict[asyncio.AbstractEventLoop, list[_Item]] = {}
+    for item in group:
+        if isinstance(item.future, Future):
+            _settle(item.future, item)
+        else:
+            loops.setdefault(item.future.get_loop(), []).append(item)
+    for loop, items in loops.items():
+        # A loop that has ended has nobody left who waits.
+        with contextlib.suppress(RuntimeError):
+            loop.call_soon_threadsafe(_settle_all, items)
+
+
+def _settle_all(items: list[_Item]) -> None:
+    for item in items:
+        if not item.future.done():
+            _settle(item.future, item)
+
+
+def _settle(future: asyncio.Future[Any] | Future[Any], item: _Item) -> None:
+    if item.error is not None:
+        future.set_exception(item.error)
+    else:
+        future.set_result(item.result)
