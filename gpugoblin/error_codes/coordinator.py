@@ -6,4 +6,124 @@ from gpugoblin.error_codes.spec import ErrorCode
 
 __all__ = ["CODES"]
 
-CODES: dict[str, ErrorCode] = {}
+_ASK_OPERATOR = "Ask the operator of the coordinator."
+
+CODES: dict[str, ErrorCode] = {
+    "coordinator_config_unreadable": ErrorCode(
+        what="The coordinator's configuration {path} cannot be read: {reason}.",
+        next_step="Repair the file, or write a new one with `gpugoblin coordinator init`.",
+    ),
+    "coordinator_setting_unknown": ErrorCode(
+        what="The coordinator has no setting {name}.",
+        next_step="Compare the name with the table of settings in the documentation.",
+    ),
+    "coordinator_setting_wrong": ErrorCode(
+        what="The coordinator's setting {name} cannot be used: {reason}.",
+        next_step="Change it in the configuration file.",
+    ),
+    "coordinator_not_set_up": ErrorCode(
+        what="There is no coordinator database at {path}.",
+        next_step="Make one with `gpugoblin coordinator init`.",
+    ),
+    "coordinator_exists": ErrorCode(
+        what="{path} exists already.",
+        next_step="Choose another directory; nothing was changed.",
+    ),
+    "coordinator_port_in_use": ErrorCode(
+        what="The coordinator cannot listen on {host} port {port}: {reason}.",
+        next_step="Stop what uses the port, or set another `port`.",
+    ),
+    "coordinator_database_busy": ErrorCode(
+        what="The coordinator's database was locked by another program for {waited_s} s.",
+        next_step="Try again soon; nothing was changed.",
+    ),
+    "coordinator_database_full": ErrorCode(
+        what="The coordinator's disk is full; the request was not carried out.",
+        next_step="Try again later; the operator must free space beside the database.",
+    ),
+    "coordinator_database_damaged": ErrorCode(
+        what="The coordinator's database cannot be used: {reason}.",
+        next_step="The operator must restore the last backup.",
+    ),
+    "coordinator_schema_newer": ErrorCode(
+        what="The database has schema {found}; this program knows schemas up to {known}.",
+        next_step="Install the newer program that wrote it, or restore an older backup.",
+    ),
+    "coordinator_stopping": ErrorCode(
+        what="The coordinator is stopping; the request was not carried out.",
+        next_step="Try again in a minute.",
+    ),
+    "coordinator_internal": ErrorCode(
+        what="The coordinator failed at this request, which is a defect of it.",
+        next_step="Try again later, and report it if it stays so.",
+    ),
+    "coordinator_route_unknown": ErrorCode(
+        what="The coordinator has no {method} {path}.",
+        next_step="Check the address and that both sides run versions that fit.",
+    ),
+    "coordinator_request_slow": ErrorCode(
+        what="The body of the request did not arrive within {limit_s} s.",
+        next_step="Try again on a better connection.",
+    ),
+    "coordinator_rate_limited": ErrorCode(
+        what="There were too many requests from this {scope}.",
+        next_step="Wait {wait_s} s before the next.",
+    ),
+    "device_unknown": ErrorCode(
+        what="The key that signed the request belongs to no device.",
+        next_step="Enroll this device: start the agent, which shows a code to approve.",
+    ),
+    "device_revoked": ErrorCode(
+        what="This device was revoked.",
+        next_step=_ASK_OPERATOR,
+    ),
+    "device_key_mismatch": ErrorCode(
+        what="The request names another key than the one that signed it.",
+        next_step="Sign the request with the key that is to be enrolled.",
+    ),
+    "device_key_weak": ErrorCode(
+        what="The key to be enrolled is one for which anybody can sign.",
+        next_step="Let the agent make a new key.",
+    ),
+    "enrolment_unknown": ErrorCode(
+        what="There is no such enrolment by this key.",
+        next_step="Start the enrolment again.",
+    ),
+    "enrolment_crowded": ErrorCode(
+        what="Too many devices wait for approval.",
+        next_step="Try again in some minutes.",
+    ),
+    "code_unknown": ErrorCode(
+        what="No device waits with the code {user_code}.",
+        next_step="Compare it with the code that the device shows; codes end after some minutes.",
+    ),
+    "code_tries_exhausted": ErrorCode(
+        what="The account {account} tried too many wrong codes.",
+        next_step="Wait {wait_s} s before the next.",
+    ),
+    "coordinator_name_malformed": ErrorCode(
+        what="The {kind} name {name!r} is not of the accepted form.",
+        next_step="Use 1 to 64 of: lower-case letters, digits, '.', '_', '-'.",
+    ),
+    "coordinator_name_taken": ErrorCode(
+        what="There is already {kind} {name}.",
+        next_step="Choose another name.",
+    ),
+    "account_unknown": ErrorCode(
+        what="There is no account {name}.",
+        next_step="Look it up with `gpugoblin coordinator account list`.",
+    ),
+    "coordinator_lab_unknown": ErrorCode(
+        what="The request's key is not that of a lab node that is registered here.",
+        next_step="Have the operator register the node's key with `coordinator lab add`.",
+    ),
+    "coordinator_lab_malformed": ErrorCode(
+        what="The lab cannot be registered: its {field} is malformed.",
+        next_step="Give the key and the certificate as 64 hexadecimal digits and the address as"
+        " https://host:port.",
+    ),
+    "coordinator_subject_unknown": ErrorCode(
+        what="There is no {kind} {name}.",
+        next_step="Compare the id with the one that the device or the lab node shows.",
+    ),
+}

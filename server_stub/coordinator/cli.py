@@ -1,0 +1,240 @@
+"""The operator's commands: `gpugoblin coordinator ...`.
+
+Owns: arguments and printing. Works on the database directly, beside a running server; the rules
+are in `handlers`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import random
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, is_dataclass
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from gpugoblin.clock import SystemClock
+from gpugoblin.errors import GoblinError
+from gpugoblin.ids import DeviceId, GrantId
+from gpugoblin.wire.tls import TlsFiles
+from server_stub.coordinator import audit, ledger
+from server_stub.coordinator.handlers import enrol, operator
+from server_stub.coordinator.settings import Settings, load_settings
+from server_stub.coordinator.state import Files, backup, initialize, open_house, tls_files
+from server_stub.coordinator.store import Transaction, transact
+
+__all__ = ["main"]
+
+R = TypeVar("R")
+DEFAULT_CONFIG: Final = Path("/etc/gpugoblin/coordinator.toml")
+Arguments = argparse.Namespace
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one command; the exit status. Errors go to standard error."""
+    arguments = _parser().parse_args(argv)
+    try:
+        status: int = arguments.run(arguments)
+    except GoblinError as error:
+        print(f"error: {error.what}\n{error.next_step} [{error.code}]", file=sys.stderr)
+        return 1
+    return status
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="gpugoblin coordinator", description="Run and operate a coordinator."
+    )
+    verbs = parser.add_subparsers(required=True, metavar="COMMAND")
+    init = _verb(verbs, "init", "make a configuration, a database and keys", _init)
+    init.add_argument("--host", default="127.0.0.1")
+    init.add_argument("--port", type=int, default=8440)
+    init.add_argument("--hostname", action="append", help="name in the self-made certificate")
+    _verb(verbs, "serve", "serve until SIGTERM", _serve)
+    _verb(verbs, "status", "show counts and keys", _status)
+    _verb(verbs, "check", "check the ledger and the audit record", _check)
+    _verb(verbs, "backup", "copy the database while it is in use", _backup).add_argument("file")
+    for name, run in (("approve", _approve), ("deny", _deny)):
+        verb = _verb(verbs, name, f"{name} the device that shows a code", run)
+        verb.add_argument("code")
+        verb.add_argument("--account", required=True)
+    credit = _verb(verbs, "credits", "show verified work", _credits)
+    credit.add_argument("--by", choices=("owner", "device", "lab", "day"), default="owner")
+    _add_groups(verbs)
+    return parser
+
+
+def _add_groups(verbs: Any) -> None:
+    account = verbs.add_parser("account", help="accounts of contributors")
+    accounts = account.add_subparsers(required=True, metavar="COMMAND")
+    _verb(accounts, "add", "make an account", _account_add).add_argument("name")
+    _verb(accounts, "list", "list accounts", _account_list)
+    lab = verbs.add_parser("lab", help="lab nodes")
+    labs = lab.add_subparsers(required=True, metavar="COMMAND")
+    add = _verb(labs, "add", "register a lab node", _lab_add)
+    add.add_argument("name")
+    add.add_argument("--key", required=True, help="public key of the node, 64 hexadecimal digits")
+    add.add_argument("--address", required=True, help="https://host:port as contributors reach it")
+    add.add_argument("--certificate", help="SHA-256 of the node's certificate")
+    add.add_argument("--weight", type=float, default=1.0, help="share among labs with demand")
+    add.add_argument("--max-cards", type=int, default=1_000_000)
+    _verb(labs, "list", "list labs", _lab_list)
+    revoke = verbs.add_parser("revoke", help="end a device or a grant")
+    revokes = revoke.add_subparsers(required=True, metavar="COMMAND")
+    _verb(revokes, "device", "end a device and its grants", _revoke_device).add_argument("device")
+    _verb(revokes, "grant", "end one grant", _revoke_grant).add_argument("grant")
+
+
+def _verb(
+    verbs: Any, name: str, text: str, run: Callable[[Arguments], int]
+) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = verbs.add_parser(name, help=text, description=text)
+    parser.add_argument("--config", type=Path, default=DEFAULT_CONFIG)
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.set_defaults(run=run)
+    return parser
+
+
+def _init(arguments: Arguments) -> int:
+    chosen: dict[str, object] = {"host": arguments.host, "port": arguments.port}
+    if arguments.hostname:
+        chosen["hostnames"] = tuple(arguments.hostname)
+    settings = initialize(arguments.config, **chosen)
+    key = open_house(settings).public_key.hex()
+    made = {"config": str(arguments.config), "state_dir": str(settings.state_dir), "key": key}
+    return _show(arguments, made)
+
+
+def _serve(arguments: Arguments) -> int:
+    from server_stub.coordinator.server import serve
+
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO)
+    settings = load_settings(arguments.config)
+
+    def ready(address: str, tls: TlsFiles | None) -> None:
+        pin = f" certificate_sha256={tls.sha256}" if tls else ""
+        print(f"ready {address}{pin}", flush=True)
+
+    serve(settings, ready)
+    return 0
+
+
+def _status(arguments: Arguments) -> int:
+    from server_stub.coordinator.server import VERSION
+
+    house = open_house(load_settings(arguments.config))
+    tls = tls_files(house.settings)
+    found = _run(
+        house.settings, lambda tx, now_s: operator.status(tx, now_s, VERSION, house.public_key)
+    )
+    shown = {name: getattr(found, name) for name in found.__struct_fields__}
+    return _show(arguments, {**shown, "certificate_sha256": tls.sha256 if tls else ""})
+
+
+def _check(arguments: Arguments) -> int:
+    settings = load_settings(arguments.config)
+    faults = _run(settings, lambda tx, now_s: ledger.audit_ledger(tx))
+    broken = _run(settings, lambda tx, now_s: audit.verify_chain(tx))
+    _show(arguments, {"ledger_faults": len(faults), "audit_broken_at": broken or 0})
+    return 1 if faults or broken is not None else 0
+
+
+def _backup(arguments: Arguments) -> int:
+    backup(load_settings(arguments.config), Path(arguments.file))
+    return _show(arguments, {"backup": arguments.file})
+
+
+def _approve(arguments: Arguments) -> int:
+    return _decide(arguments, enrol.approve)
+
+
+def _deny(arguments: Arguments) -> int:
+    return _decide(arguments, enrol.deny)
+
+
+def _decide(arguments: Arguments, decide: Callable[..., enrol.Decision]) -> int:
+    house = open_house(load_settings(arguments.config))
+    rng = random.SystemRandom()
+    decision = _run(
+        house.settings,
+        lambda tx, now_s: decide(house, tx, now_s, rng, arguments.account, arguments.code),
+    )
+    if decision.error is not None:
+        raise decision.error
+    return _show(arguments, {"device": decision.device or "denied"})
+
+
+def _account_add(arguments: Arguments) -> int:
+    rng = random.SystemRandom()
+    account = _run(
+        load_settings(arguments.config),
+        lambda tx, now_s: operator.add_account(tx, now_s, rng, arguments.name),
+    )
+    return _show(arguments, {"account": account, "name": arguments.name})
+
+
+def _account_list(arguments: Arguments) -> int:
+    settings = load_settings(arguments.config)
+    return _show(arguments, _run(settings, lambda tx, now_s: operator.list_accounts(tx)))
+
+
+def _lab_add(arguments: Arguments) -> int:
+    rng = random.SystemRandom()
+    new = operator.NewLab(
+        name=arguments.name,
+        public_key=arguments.key,
+        address=arguments.address,
+        certificate_sha256=arguments.certificate,
+        weight=arguments.weight,
+        max_cards=arguments.max_cards,
+    )
+    house = open_house(load_settings(arguments.config))
+    lab = _run(house.settings, lambda tx, now_s: operator.add_lab(tx, now_s, rng, new))
+    return _show(arguments, {"lab": lab, "coordinator_key": house.public_key.hex()})
+
+
+def _lab_list(arguments: Arguments) -> int:
+    settings = load_settings(arguments.config)
+    return _show(arguments, _run(settings, lambda tx, now_s: operator.list_labs(tx)))
+
+
+def _revoke_device(arguments: Arguments) -> int:
+    grants = _run(
+        load_settings(arguments.config),
+        lambda tx, now_s: operator.revoke_device(tx, now_s, DeviceId(arguments.device)),
+    )
+    return _show(arguments, {"device": arguments.device, "grants_revoked": len(grants)})
+
+
+def _revoke_grant(arguments: Arguments) -> int:
+    _run(
+        load_settings(arguments.config),
+        lambda tx, now_s: operator.revoke_grant(tx, now_s, GrantId(arguments.grant)),
+    )
+    return _show(arguments, {"grant": arguments.grant, "state": "revoked"})
+
+
+def _credits(arguments: Arguments) -> int:
+    settings = load_settings(arguments.config)
+    return _show(arguments, _run(settings, lambda tx, now_s: ledger.credits_by(tx, arguments.by)))
+
+
+def _run(settings: Settings, work: Callable[[Transaction, float], R]) -> R:
+    now_s = SystemClock().wall_s()
+    return transact(Files(settings.state_dir).database, lambda tx: work(tx, now_s))
+
+
+def _show(arguments: Arguments, shown: Any) -> int:
+    if isinstance(shown, list):
+        shown = [
+            asdict(row) if is_dataclass(row) and not isinstance(row, type) else row for row in shown
+        ]
+    if arguments.json:
+        print(json.dumps(shown))
+        return 0
+    for row in shown if isinstance(shown, list) else [shown]:
+        print("  ".join(f"{name}={value}" for name, value in row.items()))
+    return 0

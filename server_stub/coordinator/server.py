@@ -1,0 +1,124 @@
+"""The coordinator's process: socket, TLS, signals, a clean end.
+
+Owns: the life of the server. SIGTERM and SIGINT end it after the requests that are under way;
+whatever was answered is on disk, so SIGKILL loses nothing either.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import random
+import signal
+import socket
+import ssl
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+import uvicorn
+
+from gpugoblin.clock import SystemClock
+from gpugoblin.errors import CoordinatorError, WireError
+from gpugoblin.wire.tls import TlsFiles
+from server_stub.coordinator.app import Service, make_app
+from server_stub.coordinator.settings import Settings
+from server_stub.coordinator.state import Files, open_house, tls_files
+from server_stub.coordinator.store import SqliteStore
+
+__all__ = ["serve"]
+
+VERSION: Final = "0.1.0"
+STOP_S: Final = 5
+"""How long requests under way may take to finish after SIGTERM."""
+
+_BACKLOG: Final = 2048
+
+
+def serve(settings: Settings, ready: Callable[[str, TlsFiles | None], None]) -> None:
+    """Serves until SIGTERM or SIGINT. `ready(address, tls)` is called once it listens.
+
+    Raises:
+        CoordinatorError: `coordinator_not_set_up`, `coordinator_port_in_use`,
+            `coordinator_schema_newer`, `coordinator_database_*`.
+        WireError: `key_file_unreadable`, `certificate_unreadable`.
+    """
+    house = open_house(settings)
+    tls = tls_files(settings)
+    with contextlib.closing(_listen(settings)) as listener:
+        store = SqliteStore(Files(settings.state_dir).database)
+        try:
+            service = Service(house, store, SystemClock(), random.SystemRandom(), VERSION)
+            config = uvicorn.Config(
+                make_app(service),
+                http="httptools",
+                ws="none",
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,
+                limit_concurrency=settings.max_connections,
+                timeout_graceful_shutdown=STOP_S,
+                ssl_certfile=tls.certificate if tls else None,
+                ssl_keyfile=tls.key if tls else None,
+            )
+            _load_tls(config, tls)
+            address = _address(listener, tls is not None)
+            _Server(config, lambda: ready(address, tls)).run(sockets=[listener])
+        finally:
+            store.close()
+
+
+class _Server(uvicorn.Server):
+    """uvicorn's server, which says when it listens and leaves signals to the event loop."""
+
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._ready = ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._ready()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Unlike the original, does not raise the signal again: we still have to close."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self.handle_exit, number, None)
+        try:
+            yield
+        finally:
+            for number in (signal.SIGTERM, signal.SIGINT):
+                loop.remove_signal_handler(number)
+
+
+def _load_tls(config: uvicorn.Config, tls: TlsFiles | None) -> None:
+    try:
+        config.load()
+    except (OSError, ssl.SSLError) as cause:
+        path: Path | str = tls.certificate if tls else "(none)"
+        raise WireError("certificate_unreadable", path=path, reason=cause) from cause
+    if config.ssl is not None:
+        config.ssl.minimum_version = ssl.TLSVersion.TLSv1_3
+
+
+def _listen(settings: Settings) -> socket.socket:
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    try:
+        return socket.create_server((settings.host, settings.port), family=family, backlog=_BACKLOG)
+    except OSError as cause:
+        raise CoordinatorError(
+            "coordinator_port_in_use", host=settings.host, port=settings.port, reason=cause
+        ) from cause
+
+
+def _address(listener: socket.socket, with_tls: bool) -> str:
+    host, port = listener.getsockname()[:2]
+    shown = f"[{host}]" if ":" in host else host
+    return f"{'https' if with_tls else 'http'}://{shown}:{port}"
+
+
+logging.getLogger("uvicorn.error").setLevel(logging.WARNING)

@@ -1,0 +1,113 @@
+"""The coordinator's directory on disk: database, keys, certificate.
+
+Owns: which file is where, the making of a new directory, and its backup. Must not: make a key that
+should have been there: a coordinator with a new key would lock out every lab.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpugoblin.errors import CoordinatorError
+from gpugoblin.wire.keys import load_key, load_or_make_key
+from gpugoblin.wire.tls import TlsFiles, certificate_sha256, make_self_signed
+from server_stub.coordinator import store
+from server_stub.coordinator.house import House
+from server_stub.coordinator.settings import Settings, load_settings, settings_toml
+
+__all__ = ["Files", "backup", "initialize", "open_house", "tls_files"]
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """The files of one coordinator."""
+
+    directory: Path
+
+    @property
+    def database(self) -> Path:
+        return self.directory / "coordinator.sqlite3"
+
+    @property
+    def ticket_key(self) -> Path:
+        return self.directory / "ticket.key"
+
+    @property
+    def pseudonym_key(self) -> Path:
+        return self.directory / "pseudonym.key"
+
+
+def initialize(config: Path, **chosen: object) -> Settings:
+    """Writes a configuration and makes the directory that it names.
+
+    Raises:
+        CoordinatorError: `coordinator_exists`, or a setting that cannot be used.
+    """
+    if config.exists():
+        raise CoordinatorError("coordinator_exists", path=config)
+    chosen = {"state_dir": "state", **chosen}
+    Settings.of(dict(chosen))
+    text = settings_toml(**chosen)
+    try:
+        config.parent.mkdir(parents=True, exist_ok=True)
+        config.write_text(text, encoding="utf-8")
+    except OSError as cause:
+        raise CoordinatorError(
+            "coordinator_config_unreadable", path=config, reason=cause
+        ) from cause
+    settings = load_settings(config)
+    files = Files(settings.state_dir)
+    store.create(files.database)
+    load_or_make_key(files.ticket_key)
+    load_or_make_key(files.pseudonym_key)
+    return settings
+
+
+def open_house(settings: Settings) -> House:
+    """Settings and keys.
+
+    Raises:
+        CoordinatorError: `coordinator_not_set_up`.
+        WireError: `key_file_unreadable`.
+    """
+    files = Files(settings.state_dir)
+    if not files.database.exists():
+        raise CoordinatorError("coordinator_not_set_up", path=files.database)
+    # A pseudonym key has the form of a signing key: 32 random bytes.
+    pseudonym_key = load_key(files.pseudonym_key).private_bytes_raw()
+    return House(settings, load_key(files.ticket_key), pseudonym_key)
+
+
+def tls_files(settings: Settings) -> TlsFiles | None:
+    """Certificate and key to serve with; None when TLS is off.
+
+    Raises:
+        WireError: `certificate_unreadable`.
+    """
+    if settings.tls == "off":
+        return None
+    if settings.tls == "files":
+        certificate = Path(settings.tls_certificate)
+        return TlsFiles(certificate, Path(settings.tls_key), certificate_sha256(certificate))
+    return make_self_signed(settings.state_dir, settings.hostnames)
+
+
+def backup(settings: Settings, target: Path) -> None:
+    """A consistent copy of the database while it is in use. The keys are files to copy as well.
+
+    Raises:
+        CoordinatorError: `coordinator_exists`, or `coordinator_database_*`.
+    """
+    if target.exists():
+        raise CoordinatorError("coordinator_exists", path=target)
+    with contextlib.closing(store.open_database(Files(settings.state_dir).database)) as source:
+        try:
+            with contextlib.closing(sqlite3.connect(target)) as copy:
+                target.chmod(0o600)
+                source.backup(copy)
+        except (sqlite3.Error, OSError) as cause:
+            target.unlink(missing_ok=True)
+            raise CoordinatorError("coordinator_database_damaged", reason=cause) from cause

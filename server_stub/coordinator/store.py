@@ -1,0 +1,343 @@
+"""Where the coordinator's facts lie: one writer, group commit, durable before it says so.
+
+Owns: `Transaction` and `Store`, which handlers and shells are written against, and the store in
+SQLite. Must not: know what the facts mean.
+
+Pieces of work that arrive together share one commit (`synchronous=FULL`), each inside a savepoint
+of its own: one that raises is undone alone. Nobody hears of a result before the commit is on disk.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any, Final, Protocol, TypeVar
+
+from gpugoblin.errors import CoordinatorError
+from server_stub.coordinator.schema import MIGRATIONS, VERSION
+
+__all__ = [
+    "SqliteStore",
+    "SqliteTransaction",
+    "Store",
+    "Transaction",
+    "create",
+    "open_database",
+    "transact",
+]
+
+R = TypeVar("R")
+Value = str | bytes | int | float | None
+Row = tuple[Any, ...]
+
+MAX_GROUP: Final = 256
+"""Pieces of work per commit: enough to hide the sync, few enough to bound the wait."""
+
+BUSY_S: Final = 5.0
+"""How long a locked database is waited for; the operator's commands hold it for milliseconds."""
+
+
+class Transaction(Protocol):
+    """What a handler may do with the facts. Placeholders in SQL are question marks."""
+
+    def execute(self, sql: str, *values: Value) -> int:
+        """Runs one statement; the number of rows that it changed."""
+        ...
+
+    def row(self, sql: str, *values: Value) -> Row | None:
+        """The first row, or None."""
+        ...
+
+    def rows(self, sql: str, *values: Value) -> list[Row]:
+        """All rows."""
+        ...
+
+    def nested(self) -> contextlib.AbstractContextManager[None]:
+        """A part that is undone alone when it raises."""
+        ...
+
+
+class Store(Protocol):
+    """Runs work in transactions."""
+
+    def submit(self, work: Callable[[Transaction], R]) -> Future[R]:
+        """Runs `work` soon, in order. The future is done once the result is on disk.
+
+        It holds what `work` raised, or a CoordinatorError `coordinator_database_*` or
+        `coordinator_stopping`.
+        """
+        ...
+
+    def close(self) -> None:
+        """Finishes what was submitted and refuses the rest."""
+        ...
+
+
+class SqliteTransaction:
+    """A transaction on a connection that has already begun one."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._depth = 0
+
+    def execute(self, sql: str, *values: Value) -> int:
+        return self._connection.execute(sql, values).rowcount
+
+    def row(self, sql: str, *values: Value) -> Row | None:
+        cursor = self._connection.execute(sql, values)
+        found: Row | None = cursor.fetchone()
+        cursor.close()
+        return found
+
+    def rows(self, sql: str, *values: Value) -> list[Row]:
+        return self._connection.execute(sql, values).fetchall()
+
+    @contextlib.contextmanager
+    def nested(self) -> Iterator[None]:
+        self._depth += 1
+        name = f"part_{self._depth}"
+        self._connection.execute(f"SAVEPOINT {name}")
+        try:
+            yield
+        except BaseException:
+            if self._connection.in_transaction:  # a full disk ends the whole transaction
+                self._connection.execute(f"ROLLBACK TO {name}")
+                self._connection.execute(f"RELEASE {name}")
+            raise
+        else:
+            self._connection.execute(f"RELEASE {name}")
+        finally:
+            self._depth -= 1
+
+
+class SqliteStore:
+    """The store in one SQLite file, with a writer thread of its own.
+
+    Raises:
+        CoordinatorError: from the constructor as `open_database`.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._connection = open_database(path)
+        self._waiting: queue.SimpleQueue[_Piece | None] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._closed = False
+        self._writer = threading.Thread(target=self._write, name="coordinator-writer", daemon=True)
+        self._writer.start()
+
+    def submit(self, work: Callable[[Transaction], R]) -> Future[R]:
+        future: Future[R] = Future()
+        future.set_running_or_notify_cancel()
+        with self._lock:
+            if self._closed:
+                future.set_exception(CoordinatorError("coordinator_stopping"))
+            else:
+                self._waiting.put(_Piece(work, future))
+        return future
+
+    def close(self) -> None:
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            self._waiting.put(None)
+        self._writer.join()
+        self._connection.close()
+
+    def _write(self) -> None:
+        going = True
+        while going:
+            group: list[_Piece] = []
+            piece = self._waiting.get()
+            while piece is not None:
+                group.append(piece)
+                if len(group) == MAX_GROUP:
+                    break
+                try:
+                    piece = self._waiting.get_nowait()
+                except queue.Empty:
+                    break
+            going = piece is not None
+            if group:
+                _commit_group(self._connection, group)
+
+
+class _Piece:
+    """One submitted piece of work, and what became of it."""
+
+    def __init__(self, work: Callable[[Transaction], Any], future: Future[Any]) -> None:
+        self.work = work
+        self.future = future
+        self.result: Any = None
+        self.error: BaseException | None = None
+
+    def run(self, transaction: SqliteTransaction) -> None:
+        self.result, self.error = None, None
+        try:
+            with transaction.nested():
+                self.result = self.work(transaction)
+        except (sqlite3.IntegrityError, sqlite3.ProgrammingError) as error:
+            self.error = error  # a defect of this piece alone, not of the database
+        except sqlite3.Error:
+            raise
+        except Exception as error:  # the submitter gets it; this thread serves everybody
+            self.error = error
+
+    def settle(self) -> None:
+        if self.error is None:
+            self.future.set_result(self.result)
+        else:
+            self.future.set_exception(self.error)
+
+
+def _commit_group(connection: sqlite3.Connection, group: list[_Piece]) -> None:
+    """Runs a group in one transaction. When the database refuses it, each piece is tried alone,
+    so that one piece that the database cannot take does not spoil the others."""
+    try:
+        _run(connection, group)
+    except sqlite3.Error as cause:
+        if len(group) > 1 and not _is_busy(cause):
+            for piece in group:
+                _commit_group(connection, [piece])
+            return
+        for piece in group:
+            piece.error = _translated(cause)
+    for piece in group:
+        piece.settle()
+
+
+def _run(connection: sqlite3.Connection, group: list[_Piece]) -> None:
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        transaction = SqliteTransaction(connection)
+        for piece in group:
+            piece.run(transaction)
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def create(path: Path) -> None:
+    """Makes an empty database of the current schema.
+
+    Raises:
+        CoordinatorError: `coordinator_exists`, or `coordinator_database_*`.
+    """
+    if path.exists():
+        raise CoordinatorError("coordinator_exists", path=path)
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        connection = _connect(path, create_it=True)
+        path.chmod(0o600)
+        with contextlib.closing(connection):
+            _migrate(connection, 0)
+    except sqlite3.Error as cause:
+        raise _translated(cause) from cause
+
+
+def open_database(path: Path) -> sqlite3.Connection:
+    """A connection to an existing database, brought to the current schema.
+
+    Raises:
+        CoordinatorError: `coordinator_not_set_up`, `coordinator_schema_newer`,
+            `coordinator_database_busy`, `coordinator_database_full`,
+            `coordinator_database_damaged`.
+    """
+    if not path.exists():
+        raise CoordinatorError("coordinator_not_set_up", path=path)
+    connection: sqlite3.Connection | None = None
+    try:
+        connection = _connect(path, create_it=False)
+        found = _version(connection)
+        if found > VERSION:
+            raise CoordinatorError("coordinator_schema_newer", found=found, known=VERSION)
+        if found < VERSION:
+            _migrate(connection, found)
+    except sqlite3.Error as cause:
+        if connection is not None:
+            connection.close()
+        raise _translated(cause) from cause
+    except CoordinatorError:
+        if connection is not None:
+            connection.close()
+        raise
+    return connection
+
+
+def transact(path: Path, work: Callable[[Transaction], R]) -> R:
+    """Opens the database, runs `work` in one transaction and closes it: an operator's command.
+
+    Raises:
+        CoordinatorError: as `open_database`, and what `work` raises.
+    """
+    with contextlib.closing(open_database(path)) as connection:
+        piece = _Piece(work, Future())
+        _commit_group(connection, [piece])
+        result: R = piece.future.result()
+        return result
+
+
+def _connect(path: Path, *, create_it: bool) -> sqlite3.Connection:
+    mode = "rwc" if create_it else "rw"
+    connection = sqlite3.connect(
+        f"{path.resolve().as_uri()}?mode={mode}",
+        uri=True,
+        timeout=BUSY_S,
+        isolation_level=None,
+        check_same_thread=False,
+    )
+    try:
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA synchronous=FULL")
+        connection.execute("PRAGMA foreign_keys=ON")
+        connection.execute("PRAGMA trusted_schema=OFF")
+    except sqlite3.Error:
+        connection.close()
+        raise
+    return connection
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    row = connection.execute("SELECT value FROM counter WHERE name = 'schema'").fetchone()
+    return int(row[0])
+
+
+def _migrate(connection: sqlite3.Connection, found: int) -> None:
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        # Another process may have done it while this one waited for the lock.
+        found = found and _version(connection)
+        for step in MIGRATIONS[found:]:
+            for statement in step:
+                connection.execute(statement)
+        connection.execute("UPDATE counter SET value = ? WHERE name = 'schema'", (VERSION,))
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _is_busy(cause: sqlite3.Error) -> bool:
+    return getattr(cause, "sqlite_errorname", "").startswith(("SQLITE_BUSY", "SQLITE_LOCKED"))
+
+
+def _translated(cause: sqlite3.Error) -> CoordinatorError:
+    name = getattr(cause, "sqlite_errorname", "")
+    if _is_busy(cause):
+        error = CoordinatorError("coordinator_database_busy", waited_s=BUSY_S)
+    elif name in ("SQLITE_FULL", "SQLITE_IOERR_WRITE", "SQLITE_IOERR_FSYNC"):
+        error = CoordinatorError("coordinator_database_full")
+    else:
+        error = CoordinatorError(
+            "coordinator_database_damaged", reason=name or type(cause).__name__
+        )
+    error.__cause__ = cause
+    return error
