@@ -127,11 +127,18 @@ class Tolerance:
 
     An element may differ by at most `relative * |reference| + scale`, where `scale` comes from the
     operator: `absolute(inputs)` returns an array that broadcasts against the output, or None.
-    Integers and bools must be equal.
+    Integers and bools must be equal. Both describe exact inputs.
+
+    `propagate(inputs, errors, outputs, attributes)` is for inputs that are themselves only known
+    within `errors` (float64 arrays that broadcast against the inputs, None for exact): it returns
+    the error of each output against the reference, the operator's own rounding included. Infinity
+    means that any result is admissible. Integers and bools have errors too: the farthest admissible
+    result. The models are in `catalog/rounding.py`.
     """
 
     relative: float = 0.0
     absolute: Callable[[Sequence[Array], Attributes], Array | float] | None = None
+    propagate: Propagate | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +159,10 @@ class Builder(Protocol):
 
 
 Infer = Callable[[Sequence[TensorSpec], Attributes], tuple[TensorSpec, ...]]
+Propagate = Callable[
+    [Sequence[Array], Sequence[Array | None], Sequence[Array], Attributes],
+    tuple[Array | None, ...],
+]
 Reference = Callable[[Sequence[Array], Attributes], tuple[Array, ...]]
 CostRule = Callable[[Sequence[TensorSpec], Sequence[TensorSpec], Attributes], Cost]
 SplitRule = Callable[[Sequence[TensorSpec], Attributes], tuple[Split, ...]]

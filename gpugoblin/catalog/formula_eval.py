@@ -1,0 +1,174 @@
+"""Evaluating a formula: the reference, and how far honest evaluations lie from it.
+
+Owns: the reference meaning. Every float node is computed in float64 but has the range of float32
+(what rounds to infinity in float32 is infinity); integer nodes wrap in their own width; only the
+result is rounded. Slow and plain: engines have their own evaluation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from gpugoblin.catalog.blocks import blocks
+from gpugoblin.catalog.casting import cast_array
+from gpugoblin.catalog.formula import Formula, FormulaNode
+from gpugoblin.catalog.formula_build import const_value
+from gpugoblin.catalog.formula_check import check_formula
+from gpugoblin.catalog.rounding import (
+    FLOAT32_LIMIT,
+    TINY,
+    Error,
+    U,
+    add_errors,
+    to_range,
+    with_flush,
+)
+from gpugoblin.catalog.scalar_errors import monotone
+from gpugoblin.catalog.scalars import SCALARS, ScalarFunction
+from gpugoblin.catalog.spec import DTYPES, Array
+
+__all__ = ["evaluate_formula", "formula_errors"]
+
+
+def evaluate_formula(formula: Formula, inputs: Sequence[Array]) -> Array:
+    """The reference result: inputs broadcast as in NumPy, dtype by the tree."""
+    dtypes = check_formula(formula, [_name(array) for array in inputs])
+    shape = np.broadcast_shapes(*(array.shape for array in inputs))
+    result = np.empty(shape, DTYPES[dtypes[-1]])
+    views = [np.broadcast_to(array, shape) for array in inputs]
+    with np.errstate(all="ignore"):
+        for box in blocks(shape):
+            value, _ = _walk(formula, [np.asarray(view[box]) for view in views], None)
+            result[box] = value
+    return result
+
+
+def formula_errors(formula: Formula, inputs: Sequence[Array], errors: Sequence[Error]) -> Error:
+    """How far honest float32 evaluations lie from the reference, for inputs within `errors`.
+
+    Returns:
+        float64 of the result's shape, or None where the result is exact.
+    """
+    shape = np.broadcast_shapes(*(array.shape for array in inputs))
+    views = [np.broadcast_to(array, shape) for array in inputs]
+    found = [None if error is None else np.broadcast_to(error, shape) for error in errors]
+    result = np.zeros(shape)
+    open_result = False
+    with np.errstate(all="ignore"):
+        for box in blocks(shape):
+            part = [None if error is None else np.asarray(error[box]) for error in found]
+            _, error = _walk(formula, [np.asarray(view[box]) for view in views], part)
+            if error is not None:
+                open_result = True
+                result[box] = error
+    return result if open_result else None
+
+
+def _name(array: Array) -> str:
+    return next(name for name, dtype in DTYPES.items() if dtype == array.dtype)
+
+
+def _walk(
+    formula: Formula, inputs: Sequence[Array], errors: Sequence[Error] | None
+) -> tuple[Array, Error]:
+    last_use = {o: number for number, node in enumerate(formula.nodes) for o in node.operands}
+    known: dict[int, tuple[Array, Error]] = {}
+    for number, node in enumerate(formula.nodes):
+        operands = [known[operand] for operand in node.operands]
+        known[number] = _step(node, operands, inputs, errors)
+        for operand in node.operands:
+            if last_use[operand] == number:
+                known.pop(operand, None)
+    value, error = known[len(formula.nodes) - 1]
+    if errors is not None and error is not None and value.dtype.kind == "f":
+        # The reference itself is rounded to float32 at the end.
+        error = error + np.where(np.isfinite(value), np.abs(value) * U, 0.0)
+    return value, error
+
+
+def _step(
+    node: FormulaNode,
+    operands: Sequence[tuple[Array, Error]],
+    inputs: Sequence[Array],
+    errors: Sequence[Error] | None,
+) -> tuple[Array, Error]:
+    match node.function:
+        case "input":
+            array = inputs[node.value]
+            error = None if errors is None else with_flush(array, errors[node.value])
+            return _wide(array), error
+        case "const":
+            value = _wide(const_value(node))
+            return value, None if errors is None else with_flush(value, None)
+        case "cast":
+            return _cast(node.dtype, *operands[0], tracked=errors is not None)
+    function = SCALARS[node.function]
+    values = [value for value, _ in operands]
+    value = np.asarray(function.evaluate(*values))
+    found = [error for _, error in operands]
+    if errors is None:
+        return (to_range(value) if value.dtype.kind == "f" else value), None
+    return _with_error(function, values, found, value)
+
+
+def _wide(array: Array) -> Array:
+    return array.astype(np.float64) if array.dtype.kind == "f" else array
+
+
+def _with_error(
+    function: ScalarFunction, values: Sequence[Array], errors: Sequence[Error], value: Array
+) -> tuple[Array, Error]:
+    moved: Error = None
+    if any(error is not None for error in errors):
+        moved = function.spread(values, errors, value)
+    kind = value.dtype.kind
+    if kind == "b":
+        return value, moved
+    if kind == "i":
+        if moved is None:
+            return value, None
+        room = float(np.iinfo(value.dtype).max) - np.abs(value.astype(np.float64))
+        return value, np.where((moved > room) | (moved > 2.0**52), np.inf, moved)
+    rounding: Error = None
+    if function.relative or function.absolute:
+        share: Array | float = function.relative * U
+        if function.growth is not None:
+            growth = function.growth(values, value)
+            share = share * (1.0 + np.where(np.isfinite(growth), growth, 0.0))
+        size = np.where(np.isfinite(value), np.abs(value), 0.0)
+        rounding = size * share + (function.absolute + TINY)
+    return _ranged(value, add_errors(moved, rounding))
+
+
+def _ranged(value: Array, error: Error) -> tuple[Array, Error]:
+    """The value in the range of float32; anything goes where only rounding decides the overflow."""
+    if error is not None:
+        size = np.where(np.isnan(value), 0.0, np.abs(value))
+        may, must = size + error >= FLOAT32_LIMIT, size - error >= FLOAT32_LIMIT
+        finite = np.isfinite(value)
+        error = np.where(finite & may, np.where(must, 0.0, np.inf), error)
+        error = np.where(~finite & ~np.isinf(error), 0.0, error)
+    return to_range(value), error
+
+
+def _cast(dtype: str, value: Array, error: Error, *, tracked: bool) -> tuple[Array, Error]:
+    result = np.asarray(cast_array(value, dtype, wide=True))
+    if not tracked:
+        return result, None
+    moved: Error = None
+    if error is not None:
+
+        def numeric(moving: Array) -> Array:
+            if value.dtype.kind == "b":
+                return moving
+            return np.asarray(cast_array(moving, dtype, wide=True), np.float64)
+
+        moved = monotone(numeric)([value], [error], result.astype(np.float64))
+        if dtype == "bool":
+            near = np.abs(value.astype(np.float64)) <= error
+            moved = np.where((error > 0) & near, 1.0, 0.0)
+    if dtype == "float32" and value.dtype.kind == "i":
+        moved = add_errors(moved, np.abs(result) * U)
+    return result, moved
