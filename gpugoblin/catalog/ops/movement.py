@@ -338,7 +338,8 @@ OPERATORS: Final = (
         (
             sample("rows", normal(4), shape=(3, 4)),
             sample("grow", normal(3, 1), shape=(2, 3, 5)),
-            sample("empty", normal(1, 3), shape=(0, 3)),
+            sample("empty", normal(0, 3), shape=(2, 0, 3)),
+            sample("to_empty", normal(1, 3), shape=(0, 3)),
             sample("size_1", normal(), shape=(2, 2)),
             sample("strided", strided(normal(1, 4)), shape=(3, 4)),
             sample("special", special(1, 6), shape=(2, 6)),

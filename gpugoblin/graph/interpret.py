@@ -1,0 +1,85 @@
+"""The reference interpreter: the living definition of what a graph means.
+
+Owns: running each operator's reference in order. Slow and plain on purpose; engines compute, and are
+compared with this. Must not: grow special cases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from gpugoblin.catalog import registry
+from gpugoblin.catalog.spec import DTYPES, Array
+from gpugoblin.errors import GraphError
+from gpugoblin.graph.check import check
+from gpugoblin.graph.ir import Graph, Node
+
+__all__ = ["interpret", "last_uses", "require_inputs", "run_nodes"]
+
+
+def interpret(graph: Graph, inputs: Sequence[Array]) -> tuple[Array, ...]:
+    """The outputs of the graph on `inputs`: C-contiguous, in the declared dtypes and shapes.
+
+    Floating operators compute in float64 and round their results to float32.
+
+    Raises:
+        GraphError: as `check`; graph_inputs_mismatch; index_out_of_range.
+    """
+    check(graph)
+    require_inputs(graph, inputs)
+    values: dict[int, Array] = {}
+    for _ in run_nodes(graph, inputs, values):
+        pass
+    return tuple(np.array(values[value], order="C") for value in graph.outputs)
+
+
+def require_inputs(graph: Graph, inputs: Sequence[Array]) -> None:
+    """Requires one array for each input, with exactly its dtype and shape.
+
+    Raises:
+        GraphError: graph_inputs_mismatch.
+    """
+    for index in range(max(len(graph.inputs), len(inputs))):
+        expected = str(graph.inputs[index]) if index < len(graph.inputs) else "absent"
+        got = "absent"
+        if index < len(inputs):
+            array = inputs[index]
+            got = f"{array.dtype}[{', '.join(map(str, array.shape))}]"
+            if index < len(graph.inputs):
+                spec = graph.inputs[index]
+                if array.dtype == DTYPES[spec.dtype] and array.shape == spec.shape:
+                    continue
+        raise GraphError("graph_inputs_mismatch", index=index, got=got, expected=expected)
+
+
+def run_nodes(
+    graph: Graph, inputs: Sequence[Array], values: dict[int, Array]
+) -> Iterator[tuple[int, Node]]:
+    """Runs the nodes one by one into `values`; yields each (first value, node) once it has run.
+
+    Values are dropped after the step that follows their last use, so that a consumer of this
+    iterator may still read a node's operands.
+    """
+    values.update(enumerate(inputs))
+    base = len(graph.inputs)
+    values.update((base + place, constant.array()) for place, constant in enumerate(graph.constants))
+    last = last_uses(graph)
+    for step, (first, node) in enumerate(graph.numbered_nodes()):
+        operator = registry.get(node.operator, node.version)
+        operands = [values[value] for value in node.inputs]
+        for output, result in enumerate(operator.reference(operands, node.attrs)):
+            values[first + output] = result
+        yield first, node
+        for value in (*node.inputs, *range(first, first + len(node.outputs))):
+            if last.get(value, step) <= step:
+                values.pop(value, None)
+
+
+def last_uses(graph: Graph) -> dict[int, int]:
+    """For each value that is read, the step of the node that reads it last; outputs of the graph
+    are read after the last step."""
+    last = {value: step for step, node in enumerate(graph.nodes) for value in node.inputs}
+    last.update((value, len(graph.nodes)) for value in graph.outputs)
+    return last
