@@ -6,9 +6,160 @@ from gpugoblin.error_codes.spec import ErrorCode
 
 __all__ = ["CODES"]
 
+_LOOK_AT_LAB = "Nothing to do here: the lease went back; if it goes on, leave the lab and tell it."
+
 CODES: dict[str, ErrorCode] = {
     "machine_unsound": ErrorCode(
         what="The agent found its own state unsound: {problem}.",
         next_step="Report this with the output of `gpugoblin agent doctor`; lending has stopped.",
+    ),
+    # settings and state
+    "settings_unreadable": ErrorCode(
+        what="The configuration {path} cannot be read: {reason}.",
+        next_step="Correct the file; docs/reference/settings.md lists every setting.",
+    ),
+    "agent_setting_unknown": ErrorCode(
+        what="There is no setting {name} (named in {source}).",
+        next_step="See docs/reference/settings.md for the names.",
+    ),
+    "agent_setting_invalid": ErrorCode(
+        what="The setting {name} cannot be {value!r}: {reason}.",
+        next_step="See docs/reference/settings.md for its type and range.",
+    ),
+    "setting_fixed": ErrorCode(
+        what="The setting {name} cannot be changed while the agent runs.",
+        next_step="Change it in the configuration file and start the agent again.",
+    ),
+    "settings_changed_meanwhile": ErrorCode(
+        what="The settings are at revision {revision}, not {asked}: somebody changed them.",
+        next_step="Read them again and repeat the change.",
+    ),
+    "state_unsafe": ErrorCode(
+        what="The directory {path} cannot hold the agent's state: {reason}.",
+        next_step="Repair that, or name another `state_directory` in the configuration.",
+    ),
+    "state_damaged": ErrorCode(
+        what="The file {path} is not what the agent wrote: {reason}.",
+        next_step="Move it away and start again; leases in it end by themselves at the lab.",
+    ),
+    "state_unwritable": ErrorCode(
+        what="The file {path} cannot be written: {reason}.",
+        next_step="Free disk space there, or repair its permissions.",
+    ),
+    "agent_running": ErrorCode(
+        what="An agent (process {pid}) already uses {path}.",
+        next_step="Use that one (`gpugoblin agent status`), or end it first.",
+    ),
+    "card_taken": ErrorCode(
+        what="The card {card} is already lent by {holder}.",
+        next_step="End the other agent, or set `processor.share = true` in both to lend twice.",
+    ),
+    # enrolment
+    "coordinator_missing": ErrorCode(
+        what="No coordinator is configured.",
+        next_step='Put `[coordinator] address = "https://..."` into the configuration.',
+    ),
+    "not_enrolled": ErrorCode(
+        what="The coordinator at {address} does not know this device yet.",
+        next_step="Run `gpugoblin agent enrol --config FILE` and approve the code.",
+    ),
+    "enrolment_denied": ErrorCode(
+        what="The enrolment of this device was denied.",
+        next_step="Compare the fingerprint with whoever approves, then enroll again.",
+    ),
+    "enrolment_expired": ErrorCode(
+        what="The code {user_code} was not approved in time.",
+        next_step="Run `gpugoblin agent enrol` again for a new code.",
+    ),
+    # links
+    "address_refused": ErrorCode(
+        what="The address {address} cannot be used: {reason}.",
+        next_step="Use https://host:port; plain http only on this machine itself.",
+    ),
+    "peer_away": ErrorCode(
+        what="The {peer} at {address} cannot be reached: {reason}.",
+        next_step="The agent tries again by itself; check the network if it stays so.",
+    ),
+    "peer_silent": ErrorCode(
+        what="The {peer} at {address} has not answered {request} within {timeout_s} s.",
+        next_step="The agent tries again by itself; check the network if it stays so.",
+    ),
+    "peer_untrusted": ErrorCode(
+        what="The {peer} at {address} does not show the certificate that it should: {reason}.",
+        next_step="Do not go on: compare the fingerprint with its operator. Nothing was sent.",
+    ),
+    "peer_unexpected": ErrorCode(
+        what="The {peer} at {address} answered {request} with something else: {reason}.",
+        next_step="The agent tries again; if it stays so, tell the operator of the {peer}.",
+    ),
+    "peer_refused": ErrorCode(
+        what="The {peer} refused {request}: {what} [{code}]",
+        next_step="{next_step}",
+    ),
+    # grants, leases, blobs
+    "grant_unusable": ErrorCode(
+        what="The coordinator sent a grant that is of no use here: {reason}.",
+        next_step="The agent does not use it; tell the coordinator's operator if it goes on.",
+    ),
+    "grant_closed": ErrorCode(
+        what="The grant {grant} is over; its key and its blobs are gone.",
+        next_step="Nothing to do: the next contact brings a new grant.",
+    ),
+    "lease_unusable": ErrorCode(
+        what="The lab sent a lease that makes no sense: {reason}.",
+        next_step=_LOOK_AT_LAB,
+    ),
+    "blob_is_false": ErrorCode(
+        what="The lab sent bytes for blob {blob} that do not match its name (chunk {chunk}).",
+        next_step=_LOOK_AT_LAB,
+    ),
+    "blob_unknown": ErrorCode(
+        what="The blob {blob} is not whole in the cache.",
+        next_step="Nothing to do: it is fetched again.",
+    ),
+    "cache_full": ErrorCode(
+        what="A blob of {needed_bytes} bytes does not fit into the cache of {limit_bytes} bytes.",
+        next_step="Raise `cache.limit_bytes` to be given larger tasks.",
+    ),
+    "cache_failed": ErrorCode(
+        what="The cache file {path} cannot be written: {reason}.",
+        next_step="Free disk space there, or repair its permissions.",
+    ),
+    "cache_damaged": ErrorCode(
+        what="The cached blob {blob} was changed on disk; it was thrown away.",
+        next_step="Check the disk if this happens again; the blob is fetched again.",
+    ),
+    "disk_floor": ErrorCode(
+        what="The disk of {path} has {free_bytes} bytes free; {least_free_bytes} always stay free.",
+        next_step="Free disk space, or lower `cache.least_free_bytes`.",
+    ),
+    "upload_unfinished": ErrorCode(
+        what="The lab still misses output {slots} of lease {lease} after it was sent.",
+        next_step=_LOOK_AT_LAB,
+    ),
+    # control
+    "control_away": ErrorCode(
+        what="No agent listens at {path}.",
+        next_step="Start one: gpugoblin agent run --config FILE.",
+    ),
+    "control_refused": ErrorCode(
+        what="The agent at {path} belongs to another user.",
+        next_step="Ask as that user, or as root.",
+    ),
+    "control_malformed": ErrorCode(
+        what="A control message does not match its declaration: {reason}.",
+        next_step="Use a program of the same version as the agent.",
+    ),
+    "control_version": ErrorCode(
+        what="The agent speaks control version {theirs}; this program speaks {ours}.",
+        next_step="Use a program of the same version as the agent.",
+    ),
+    "control_busy": ErrorCode(
+        what="The control socket {path} is in use by a living agent.",
+        next_step="Use that one (`gpugoblin agent status`), or end it first.",
+    ),
+    "card_unknown": ErrorCode(
+        what="This agent has no card {card}; it has {known}.",
+        next_step="See `gpugoblin agent status` for the cards.",
     ),
 }

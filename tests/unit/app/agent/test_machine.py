@@ -161,7 +161,8 @@ def test_nothing_happens_before_the_policy_has_spoken() -> None:
 def test_an_engine_is_measured_before_the_first_contact() -> None:
     run = Run()
     run.tell(CardFound(card=0, kind="cpu"), Enrolled(), RUN)
-    assert of(run, StartEngine, card=0, lab=None) and no(run, Contact)
+    assert of(run, StartEngine, card=0, lab=None)
+    assert no(run, Contact)
     run.tell(EngineReady(card=0))
     assert of(run, Contact, holding=(), wants=(0,))
 
@@ -194,7 +195,8 @@ def test_a_failed_introduction_is_made_again() -> None:
         grant=G1, exchange=run.exchange(), code="x", retry_s=2.0, is_final=False
     )
     run.tell(failed)
-    assert of(run, Say, code="lab_away") and no(run, Exchange)
+    assert of(run, Say, code="lab_away")
+    assert no(run, Exchange)
     run.tell(Tick(), after_s=2.0)
     assert of(run, Exchange, introduces=True, want=4)
 
@@ -243,7 +245,8 @@ def test_a_lease_is_written_down_before_its_inputs_are_fetched() -> None:
     run.answer(offer(L1, X, Y))
     kinds = [type(each) for each in run.last]
     assert kinds.index(RememberLease) < kinds.index(Fetch)
-    assert of(run, Fetch, blob=X, lease=L1, nbytes=64) and of(run, Fetch, blob=Y)
+    assert of(run, Fetch, blob=X, lease=L1, nbytes=64)
+    assert of(run, Fetch, blob=Y)
 
 
 def test_a_blob_of_two_leases_is_fetched_once() -> None:
@@ -251,7 +254,8 @@ def test_a_blob_of_two_leases_is_fetched_once() -> None:
     run.answer(offer(L1, X), offer(L2, X))
     assert of(run, Fetch, blob=X)
     run.tell(BlobReady(grant=G1, blob=X))
-    assert of(run, SubmitTask, lease=L1) and of(run, SubmitTask, lease=L2)
+    assert of(run, SubmitTask, lease=L1)
+    assert of(run, SubmitTask, lease=L2)
 
 
 def test_a_lease_without_inputs_is_submitted_at_once() -> None:
@@ -269,7 +273,8 @@ def test_two_tasks_lie_in_the_engine_and_more_wait_for_it() -> None:
 def test_inputs_of_waiting_leases_are_fetched_while_the_engine_computes() -> None:
     run = started()
     run.answer(offer(L1), offer(L2), offer(L3, X))
-    assert of(run, Fetch, lease=L3) and of(run, SubmitTask, lease=L1)
+    assert of(run, Fetch, lease=L3)
+    assert of(run, SubmitTask, lease=L1)
 
 
 def test_commit_and_the_next_lease_share_one_exchange() -> None:
@@ -283,7 +288,8 @@ def test_bytes_travel_only_once_the_lab_awaits_them() -> None:
     run.tell(EngineDone(card=0, lease=L1))
     assert no(run, Upload)
     run.answer(wait_s=5.0)
-    assert no(run, Upload) and run.stage(L1) == "committed"
+    assert no(run, Upload)
+    assert run.stage(L1) == "committed"
     run.tell(Tick(), after_s=5.0)
     run.answer(UploadsAwaited(leases=(L1,)))
     assert of(run, Upload, grant=G1, lease=L1)
@@ -292,13 +298,15 @@ def test_bytes_travel_only_once_the_lab_awaits_them() -> None:
 def test_uploads_named_for_leases_that_were_not_committed_are_ignored() -> None:
     run = computing(L1)
     run.tell(UploadsAwaited(leases=(L1, L2)))
-    assert no(run, Upload) and run.stage(L1) == "submitted"
+    assert no(run, Upload)
+    assert run.stage(L1) == "submitted"
 
 
 def test_a_sent_result_is_forgotten() -> None:
     run = uploading()
     run.tell(UploadDone(lease=L1, state="checking"))
-    assert of(run, DropLease, lease=L1) and of(run, ForgetLease, lease=L1)
+    assert of(run, DropLease, lease=L1)
+    assert of(run, ForgetLease, lease=L1)
     assert of(run, Say, code="result_sent")
 
 
@@ -313,14 +321,16 @@ def test_a_broken_upload_goes_on_after_its_wait() -> None:
 def test_an_upload_that_the_lab_refuses_is_given_up() -> None:
     run = uploading()
     run.tell(UploadFailed(lease=L1, code="x", retry_s=3.0, is_final=True))
-    assert of(run, ForgetLease, lease=L1) and of(run, Say, code="result_refused")
+    assert of(run, ForgetLease, lease=L1)
+    assert of(run, Say, code="result_refused")
 
 
 def test_a_refused_commit_is_dropped_and_said() -> None:
     run = computing(L1)
     run.tell(EngineDone(card=0, lease=L1))
     run.answer(LeaseRefused(lease=L1, code="lease_unknown"))
-    assert of(run, Say, code="result_refused") and of(run, ForgetLease, lease=L1)
+    assert of(run, Say, code="result_refused")
+    assert of(run, ForgetLease, lease=L1)
 
 
 def test_a_failed_exchange_commits_again() -> None:
@@ -330,7 +340,8 @@ def test_a_failed_exchange_commits_again() -> None:
         grant=G1, exchange=run.exchange(), code="x", retry_s=2.0, is_final=False
     )
     run.tell(failed)
-    assert no(run, Exchange) and run.stage(L1) == "computed"
+    assert no(run, Exchange)
+    assert run.stage(L1) == "computed"
     run.tell(Tick(), after_s=2.0)
     assert of(run, Exchange, commits=(L1,))
 
@@ -342,7 +353,8 @@ def test_an_exchange_that_the_lab_will_never_take_ends_the_grant() -> None:
         grant=G1, exchange=run.exchange(), code="ticket_expired", retry_s=2.0, is_final=True
     )
     run.tell(failed)
-    assert of(run, DropGrant, grant=G1) and of(run, ForgetLease, lease=L1)
+    assert of(run, DropGrant, grant=G1)
+    assert of(run, ForgetLease, lease=L1)
     assert of(run, Say, code="grant_ended")
 
 
@@ -364,7 +376,8 @@ def test_an_overtaking_commit_does_not_lose_what_was_asked_for() -> None:
     run.tell(EngineDone(card=0, lease=L1))
     run.answer()
     run.tell(offer(L2), offer(L3), ExchangeDone(grant=G1, exchange=asking, wait_s=0.0))
-    assert of(run, SubmitTask, lease=L2) and of(run, SubmitTask, lease=L3)
+    assert of(run, SubmitTask, lease=L2)
+    assert of(run, SubmitTask, lease=L3)
 
 
 def test_a_lab_that_sends_more_than_was_asked_for_gets_them_back() -> None:
@@ -377,13 +390,15 @@ def test_a_lab_that_sends_more_than_was_asked_for_gets_them_back() -> None:
 def test_a_lease_that_is_offered_twice_is_one_lease() -> None:
     run = started()
     run.answer(offer(L1), offer(L1))
-    assert of(run, SubmitTask, lease=L1) and of(run, RememberLease, lease=L1)
+    assert of(run, SubmitTask, lease=L1)
+    assert of(run, RememberLease, lease=L1)
 
 
 def test_a_cancelled_lease_leaves_the_engine() -> None:
     run = computing(L1)
     run.tell(LeaseCancelled(lease=L1))
-    assert of(run, CancelTask, card=0, lease=L1) and of(run, ForgetLease, lease=L1)
+    assert of(run, CancelTask, card=0, lease=L1)
+    assert of(run, ForgetLease, lease=L1)
 
 
 def test_an_unknown_lease_in_any_event_changes_nothing() -> None:
@@ -393,7 +408,8 @@ def test_an_unknown_lease_in_any_event_changes_nothing() -> None:
     run.tell(SubmitDeferred(card=0, lease=L2), UploadDone(lease=L2, state="late"))
     run.tell(UploadFailed(lease=L2, code="x", retry_s=1.0, is_final=True))
     run.tell(BlobReady(grant=G2, blob=X), ExchangeDone(grant=G2, exchange=9, wait_s=0.0))
-    assert run.last == [] and run.stage(L1) == "submitted"
+    assert run.last == []
+    assert run.stage(L1) == "submitted"
 
 
 def test_a_task_that_does_not_fit_is_given_back_without_blame() -> None:
@@ -471,7 +487,8 @@ def test_leases_that_arrive_after_a_pause_go_back() -> None:
     run = started()
     run.tell(PAUSE)
     run.answer(offer(L1, X))
-    assert of(run, Exchange, abandons=((L1, "owner"),), want=0) and no(run, Fetch)
+    assert of(run, Exchange, abandons=((L1, "owner"),), want=0)
+    assert no(run, Fetch)
 
 
 def test_resume_lends_again_with_the_grant_that_is_left() -> None:
@@ -503,7 +520,8 @@ def test_resume_after_stop_contacts_at_once() -> None:
 def test_finish_ends_the_running_task_and_gives_the_others_back() -> None:
     run = computing(L1, L2, L3)
     run.tell(FINISH)
-    assert of(run, CancelTask, lease=L2) and no(run, CancelTask, lease=L1)
+    assert of(run, CancelTask, lease=L2)
+    assert no(run, CancelTask, lease=L1)
     assert of(run, Exchange, abandons=((L2, "owner"), (L3, "owner")), want=0)
     assert no(run, Drained)
     run.tell(EngineDone(card=0, lease=L1))
@@ -521,7 +539,8 @@ def test_drained_is_said_once() -> None:
 def test_a_frozen_engine_keeps_its_tasks() -> None:
     run = computing(L1)
     run.tell(RulingChanged(card=0, ruling="FREEZE", is_draining=False))
-    assert of(run, FreezeEngine, card=0) and run.stage(L1) == "submitted"
+    assert of(run, FreezeEngine, card=0)
+    assert run.stage(L1) == "submitted"
     run.tell(RUN)
     assert of(run, ThawEngine, card=0)
 
@@ -538,7 +557,8 @@ def test_a_dead_engine_costs_the_task_that_ran_and_starts_again_later() -> None:
     run = computing(L1, L2, restart_s=4.0)
     run.tell(EngineDied(card=0, code="engine_died"))
     assert of(run, Exchange, abandons=((L1, "engine_failed"),), want=0)
-    assert run.stage(L2) == "ready" and no(run, StartEngine)
+    assert run.stage(L2) == "ready"
+    assert no(run, StartEngine)
     run.tell(Tick(), after_s=4.0)
     assert of(run, StartEngine, card=0, lab=LAB)
     run.tell(EngineReady(card=0))
@@ -552,7 +572,8 @@ def test_a_card_that_fails_three_times_rests() -> None:
         run.tell(Tick(), after_s=wait_s)
         run.tell(EngineReady(card=0))
     run.tell(EngineDied(card=0, code="engine_died"))
-    assert of(run, Say, code="card_rests") and run.stage(L4) == "ready"
+    assert of(run, Say, code="card_rests")
+    assert run.stage(L4) == "ready"
     run.tell(Tick(), after_s=499.0)
     assert no(run, StartEngine)
     run.tell(Tick(), after_s=1.0)
@@ -572,7 +593,8 @@ def test_no_sandbox_no_leases() -> None:
     run = Run()
     run.tell(CardFound(card=0, kind="cpu"), Enrolled(), RUN)
     run.tell(EngineRefused(card=0, code="bwrap_missing", retry_s=300.0))
-    assert of(run, Say, code="engine_refused") and no(run, Contact)
+    assert of(run, Say, code="engine_refused")
+    assert no(run, Contact)
     run.tell(Tick(), after_s=299.0)
     assert no(run, StartEngine)
     run.tell(Tick(), after_s=1.0)
@@ -588,7 +610,8 @@ def test_an_unused_engine_is_ended_and_starts_again_with_the_next_lease() -> Non
     assert no(run, StartEngine)
     run.tell(Tick(), after_s=10.0)
     run.answer(offer(L1, X))
-    assert of(run, StartEngine, card=0, lab=LAB) and of(run, Fetch, blob=X)
+    assert of(run, StartEngine, card=0, lab=LAB)
+    assert of(run, Fetch, blob=X)
 
 
 def test_an_engine_serves_one_lab() -> None:
@@ -605,7 +628,8 @@ def test_an_engine_serves_one_lab() -> None:
     run.answer(LeaseRefused(lease=L1, code="x"), wait_s=1.0)
     assert of(run, Exchange, grant=G2, want=4)
     run.answer(offer(L2, grant=G2), grant=G2)
-    assert of(run, StopEngine, card=0, reason="other_lab") and no(run, SubmitTask)
+    assert of(run, StopEngine, card=0, reason="other_lab")
+    assert no(run, SubmitTask)
     run.tell(EngineStopped(card=0))
     assert of(run, StartEngine, card=0, lab=OTHER)
     run.tell(EngineReady(card=0))
@@ -615,14 +639,17 @@ def test_an_engine_serves_one_lab() -> None:
 def test_a_revoked_grant_is_gone_with_everything_of_it() -> None:
     run = computing(L1)
     run.tell(ContactReply(grants=(), revoked=(G1,), next_contact_s=300.0))
-    assert of(run, DropGrant, grant=G1) and of(run, CancelTask, lease=L1)
-    assert of(run, ForgetLease, lease=L1) and of(run, DropLease, lease=L1)
+    assert of(run, DropGrant, grant=G1)
+    assert of(run, CancelTask, lease=L1)
+    assert of(run, ForgetLease, lease=L1)
+    assert of(run, DropLease, lease=L1)
 
 
 def test_a_grant_ends_by_itself() -> None:
     run = computing(L1)
     run.tell(Tick(), after_s=3600.0)
-    assert of(run, DropGrant, grant=G1) and of(run, Say, code="grant_ended")
+    assert of(run, DropGrant, grant=G1)
+    assert of(run, Say, code="grant_ended")
 
 
 def test_after_a_restart_every_lease_is_given_back() -> None:
@@ -642,12 +669,14 @@ def test_the_end_gives_everything_back_first() -> None:
     run.tell(EngineDone(card=0, lease=L1))
     run.answer()
     run.tell(AskedToEnd())
-    assert of(run, StopEngine, reason="shutdown") and no(run, End)
+    assert of(run, StopEngine, reason="shutdown")
+    assert no(run, End)
     assert of(run, Exchange, abandons=((L1, "shutdown"), (L2, "shutdown")))
     run.tell(EngineStopped(card=0))
     assert no(run, End)
     run.answer()
-    assert of(run, ForgetLease, lease=L1) and of(run, End)
+    assert of(run, ForgetLease, lease=L1)
+    assert of(run, End)
 
 
 def test_the_end_does_not_wait_for_a_lab_that_is_away() -> None:
@@ -657,7 +686,8 @@ def test_the_end_does_not_wait_for_a_lab_that_is_away() -> None:
         grant=G1, exchange=run.exchange(), code="x", retry_s=2.0, is_final=False
     )
     run.tell(failed)
-    assert of(run, End) and no(run, ForgetLease)
+    assert of(run, End)
+    assert no(run, ForgetLease)
 
 
 def test_the_end_comes_once_and_nothing_after_it() -> None:
@@ -674,7 +704,8 @@ def test_every_instruction_names_its_stimulus() -> None:
         grant=G1, lease=L1, remaining_s=9.0, inputs=(), output_bytes=1, stimulus="reply-7"
     )
     run.tell(leased, asked)
-    assert run.last and all(each.stimulus == "reply-7" for each in run.last)
+    assert run.last
+    assert all(each.stimulus == "reply-7" for each in run.last)
 
 
 def test_time_never_goes_back() -> None:
@@ -760,9 +791,7 @@ class AnyOrder(RuleBasedStateMachine):
                         events.append(UploadsAwaited(leases=(L1, L2, L3, L4)))
                     if cancelled:
                         events.append(LeaseCancelled(lease=name))
-                    self.tell(
-                        *events, ExchangeDone(grant=grant.grant, exchange=number, wait_s=0.0)
-                    )
+                    self.tell(*events, ExchangeDone(grant=grant.grant, exchange=number, wait_s=0.0))
 
     @rule(final=st.booleans())
     def unanswered(self, final: bool) -> None:

@@ -1,0 +1,191 @@
+"""What the agent keeps on disk beside its journal: key, enrolment, the owner's intents, settings.
+
+Owns: the state directory (0700, of this user) and its small files, each written whole or not at
+all. Must not: hold anything of a computation.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+import stat
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import msgspec
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from msgspec import Struct
+
+from app.agent.settings import Settings, Value
+from app.policy.intent import Intent
+from gpugoblin.errors import AgentError
+from gpugoblin.ids import DeviceId
+from gpugoblin.wire.keys import load_or_make_key
+
+__all__ = ["Enrolment", "OwnerSettings", "State", "own_directory"]
+
+S = TypeVar("S", bound=Struct)
+
+_MAX_FILE_BYTES: Final = 1024 * 1024
+
+
+class Enrolment(Struct, frozen=True, forbid_unknown_fields=True):
+    """That a coordinator knows this device. Another address or key means enrolling again."""
+
+    coordinator: str
+    device: DeviceId
+    public_key: str
+
+
+class OwnerSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """What the owner changed while the agent ran. `revision` counts the changes."""
+
+    revision: int = 0
+    values: dict[str, Value] = {}
+
+
+class _Intents(Struct, frozen=True, forbid_unknown_fields=True):
+    cards: dict[str, dict[str, Any]] = {}
+
+
+def own_directory(path: Path) -> Path:
+    """Makes a directory of mode 0700, or takes one that is this user's and closed to others.
+
+    Raises:
+        AgentError: `state_unsafe`.
+    """
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        facts = path.lstat()
+    except OSError as cause:
+        raise AgentError("state_unsafe", path=path, reason=cause.strerror) from cause
+    if not stat.S_ISDIR(facts.st_mode):
+        raise AgentError("state_unsafe", path=path, reason="it is not a directory")
+    if facts.st_uid != os.geteuid():
+        raise AgentError("state_unsafe", path=path, reason="it belongs to another user")
+    if facts.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+        raise AgentError("state_unsafe", path=path, reason="others may enter it (chmod 700)")
+    return path
+
+
+class State:
+    """The state directory of one agent, held by a lock so that there is one agent a directory.
+
+    Raises:
+        AgentError: `state_unsafe`, `agent_running`.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = own_directory(directory)
+        self._lock = _lock(directory / "agent.lock")
+
+    def close(self) -> None:
+        """Lets the next agent in."""
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+    @property
+    def journal_path(self) -> Path:
+        return self.directory / "journal.db"
+
+    @property
+    def cache_directory(self) -> Path:
+        return self.directory / "cache"
+
+    def device_key(self) -> Ed25519PrivateKey:
+        """The device's key; made at the first call, mode 0600. Raises WireError."""
+        return load_or_make_key(self.directory / "device.key")
+
+    def enrolment(self, coordinator: str, public_key: bytes) -> Enrolment | None:
+        """The enrolment with this coordinator under this key; None when there is none."""
+        found = self._read("enrolment.json", Enrolment)
+        if found is None or found.coordinator != coordinator:
+            return None
+        return found if found.public_key == public_key.hex() else None
+
+    def keep_enrolment(self, enrolment: Enrolment) -> None:
+        self._write("enrolment.json", enrolment)
+
+    def intents(self) -> dict[int, Intent]:
+        """The owner's last word for each card.
+
+        Raises:
+            AgentError: `state_damaged`.
+        """
+        found = self._read("intents.json", _Intents) or _Intents()
+        try:
+            return {
+                int(card): msgspec.convert(fields, Intent) for card, fields in found.cards.items()
+            }
+        except (msgspec.ValidationError, ValueError) as cause:
+            raise AgentError(
+                "state_damaged", path=self.directory / "intents.json", reason=cause
+            ) from cause
+
+    def keep_intents(self, intents: dict[int, Intent]) -> None:
+        cards = {str(card): msgspec.to_builtins(intent) for card, intent in intents.items()}
+        self._write("intents.json", _Intents(cards))
+
+    def owner_settings(self) -> OwnerSettings:
+        """What the owner changed. Raises AgentError `state_damaged`."""
+        return self._read("settings.json", OwnerSettings) or OwnerSettings()
+
+    def change_settings(
+        self, settings: Settings, revision: int, changes: dict[str, Value]
+    ) -> tuple[Settings, OwnerSettings]:
+        """Compare and swap: nothing is changed unless `revision` is the current one.
+
+        Raises:
+            AgentError: `settings_changed_meanwhile`, `setting_unknown`, `setting_invalid`,
+                `setting_fixed`.
+        """
+        kept = self.owner_settings()
+        if kept.revision != revision:
+            raise AgentError("settings_changed_meanwhile", revision=kept.revision, asked=revision)
+        changed = settings.changed(changes)
+        kept = OwnerSettings(kept.revision + 1, {**kept.values, **changes})
+        self._write("settings.json", kept)
+        return changed, kept
+
+    def _read(self, name: str, kind: type[S]) -> S | None:
+        path = self.directory / name
+        try:
+            with path.open("rb") as file:
+                data = file.read(_MAX_FILE_BYTES + 1)
+        except FileNotFoundError:
+            return None
+        except OSError as cause:
+            raise AgentError("state_damaged", path=path, reason=cause.strerror) from cause
+        try:
+            return msgspec.json.decode(data, type=kind)
+        except (msgspec.DecodeError, UnicodeDecodeError) as cause:
+            raise AgentError("state_damaged", path=path, reason=cause) from cause
+
+    def _write(self, name: str, value: Struct) -> None:
+        path = self.directory / name
+        partial = self.directory / f".{name}.{secrets.token_hex(4)}"
+        try:
+            descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(msgspec.json.encode(value))
+                file.flush()
+                os.fsync(file.fileno())
+            partial.replace(path)
+        except OSError as cause:
+            partial.unlink(missing_ok=True)
+            raise AgentError("state_unwritable", path=path, reason=cause.strerror) from cause
+
+
+def _lock(path: Path) -> int:
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as cause:
+        pid = os.read(descriptor, 20).decode("ascii", "replace").strip()
+        os.close(descriptor)
+        raise AgentError("agent_running", path=path.parent, pid=pid or "unknown") from cause
+    os.ftruncate(descriptor, 0)
+    os.write(descriptor, f"{os.getpid()}\n".encode())
+    return descriptor

@@ -1,0 +1,84 @@
+"""Settings: one table, one file, clear refusals."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from app.agent.settings import SETTINGS, read_settings
+from gpugoblin.errors import AgentError
+
+
+def write(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "agent.toml"
+    path.write_text(text)
+    return path
+
+
+def test_every_default_is_a_value_of_its_setting() -> None:
+    values = read_settings(None).values
+    assert {setting.name: setting.default for setting in SETTINGS} == values
+    for setting in SETTINGS:
+        assert setting.check(setting.default) == setting.default
+        assert setting.description.endswith(".")
+
+
+def test_tables_of_the_file_are_dotted_names(tmp_path: Path) -> None:
+    path = write(tmp_path, '[coordinator]\naddress = "https://c:1"\n[processor]\nthreads = 3\n')
+    settings = read_settings(path)
+    assert settings.text("coordinator.address") == "https://c:1"
+    assert settings.number("processor.threads") == 3
+    assert settings.flag("processor.lend")
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("threads = 1", "agent_setting_unknown"),
+        ("[processor]\nthreads = -1", "agent_setting_invalid"),
+        ("[processor]\nthreads = true", "agent_setting_invalid"),
+        ('[processor]\nthreads = "2"', "agent_setting_invalid"),
+        ("[processor]\nlend = 1", "agent_setting_invalid"),
+        ("[processor]\nmemory_bytes = 1", "agent_setting_invalid"),
+        ('[sandbox]\nlevel = "none"', "agent_setting_invalid"),
+        ("[coordinator]\naddress = 5", "agent_setting_invalid"),
+        (f'[coordinator]\naddress = "{"a" * 5000}"', "agent_setting_invalid"),
+        ("[processor", "settings_unreadable"),
+    ],
+)
+def test_bad_files(tmp_path: Path, text: str, code: str) -> None:
+    with pytest.raises(AgentError) as caught:
+        read_settings(write(tmp_path, text))
+    assert caught.value.code == code
+
+
+def test_a_missing_file_is_said(tmp_path: Path) -> None:
+    with pytest.raises(AgentError, match="nowhere"):
+        read_settings(tmp_path / "nowhere.toml")
+
+
+def test_only_live_settings_change_while_the_agent_runs() -> None:
+    settings = read_settings(None)
+    assert settings.changed({"queue.prefetch": 5}).number("queue.prefetch") == 5
+    for changes, code in (
+        ({"processor.threads": 2}, "setting_fixed"),
+        ({"nothing": 2}, "agent_setting_unknown"),
+        ({"queue.prefetch": -2}, "agent_setting_invalid"),
+    ):
+        with pytest.raises(AgentError) as caught:
+            settings.changed(changes)
+        assert caught.value.code == code
+
+
+def test_directories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", "/run/user/7")
+    monkeypatch.setenv("XDG_STATE_HOME", "/home/x/.state")
+    monkeypatch.setattr("os.geteuid", lambda: 7)
+    settings = read_settings(None)
+    assert settings.state_directory == Path("/home/x/.state/gpugoblin/agent")
+    assert settings.control_directory == Path("/run/user/7/gpugoblin")
+    chosen = read_settings(write(tmp_path, f'state_directory = "{tmp_path}/s"'))
+    assert chosen.control_directory == tmp_path / "s" / "control"
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    assert settings.state_directory == Path("/var/lib/gpugoblin/agent")
