@@ -46,9 +46,7 @@ def normalize_attributes(
     for attribute in operator.attributes:
         value = given.get(attribute.name, attribute.default)
         if value is None:
-            raise GraphError(
-                "attribute_missing", operator=operator.key, attribute=attribute.name
-            )
+            raise GraphError("attribute_missing", operator=operator.key, attribute=attribute.name)
         found.append((attribute.name, _checked(operator, attribute, _plain(attribute, value))))
     return tuple(found)
 
@@ -97,9 +95,7 @@ def _checked(operator: Operator, attribute: Attribute, value: object) -> AttrVal
         case "bool":
             valid = type(value) is bool
         case "ints":
-            valid = (
-                type(value) is tuple and len(value) <= MAX_INTS and all(map(_is_int, value))
-            )
+            valid = type(value) is tuple and len(value) <= MAX_INTS and all(map(_is_int, value))
         case "choice":
             valid = type(value) is str and value in attribute.choices
         case "dtype":

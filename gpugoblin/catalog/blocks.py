@@ -11,9 +11,7 @@ __all__ = ["BLOCK_ELEMENTS", "blocks"]
 BLOCK_ELEMENTS: Final = 1 << 16
 
 
-def blocks(
-    shape: tuple[int, ...], limit: int = BLOCK_ELEMENTS
-) -> Iterator[tuple[slice, ...]]:
+def blocks(shape: tuple[int, ...], limit: int = BLOCK_ELEMENTS) -> Iterator[tuple[slice, ...]]:
     """Cuts `shape` into boxes of at most `limit` elements, in C order; none if it is empty.
 
     Trailing axes stay whole as long as they fit, so that a box is long runs of memory.

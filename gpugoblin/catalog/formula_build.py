@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from gpugoblin.catalog.formula import Formula, FormulaNode
@@ -11,7 +13,11 @@ from gpugoblin.errors import GraphError
 
 __all__ = ["FormulaBuilder", "call_formula", "const_bits", "const_value"]
 
-_UNSIGNED = {1: np.dtype("u1"), 4: np.dtype("<u4"), 8: np.dtype("<u8")}
+_UNSIGNED: dict[int, np.dtype[Any]] = {
+    1: np.dtype("u1"),
+    4: np.dtype("<u4"),
+    8: np.dtype("<u8"),
+}
 
 
 def const_bits(dtype: str, value: float | int | bool) -> int:
@@ -21,7 +27,9 @@ def const_bits(dtype: str, value: float | int | bool) -> int:
         GraphError: formula_malformed, when an integer does not fit or the dtype is unknown.
     """
     if dtype not in DTYPES:
-        raise GraphError("formula_malformed", node="const", reason=f"the dtype {dtype!r} is unknown")
+        raise GraphError(
+            "formula_malformed", node="const", reason=f"the dtype {dtype!r} is unknown"
+        )
     target = DTYPES[dtype]
     if target.kind == "i":
         info = np.iinfo(target)
@@ -38,7 +46,7 @@ def const_bits(dtype: str, value: float | int | bool) -> int:
 def const_value(node: FormulaNode) -> Array:
     """The 0-d array of a `const` node."""
     dtype = DTYPES[node.dtype]
-    return np.array(node.value, _UNSIGNED[dtype.itemsize]).view(dtype)
+    return np.asarray(np.array(node.value, _UNSIGNED[dtype.itemsize]).view(dtype))
 
 
 class FormulaBuilder:

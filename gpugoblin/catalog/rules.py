@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
-from gpugoblin.catalog.spec import AttrValue, Attributes, Cost, Split, TensorSpec
+from gpugoblin.catalog.spec import Attributes, AttrValue, Cost, Split, TensorSpec
 from gpugoblin.errors import GraphError
 
 __all__ = [

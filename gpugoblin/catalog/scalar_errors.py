@@ -1,7 +1,7 @@
 """How errors of operands become errors of a scalar function's result.
 
-Owns: one rule per shape of function (monotone, Lipschitz, product, comparison, ...). A rule gets the
-operands in float64 (integers and bools as they are), their errors, and the exact result; it
+Owns: one rule per shape of function (monotone, Lipschitz, product, comparison, ...). A rule gets
+the operands in float64 (integers and bools as they are), their errors, and the exact result; it
 bounds how far the function can move within the errors. Rounding of the function itself is added
 by the caller. Infinity means "any result", and is kept.
 """

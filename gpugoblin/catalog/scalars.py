@@ -174,8 +174,13 @@ _TABLE: Final = (
     _unary("cosh", 12, np.cosh, 12, 0.0, spread.cosh, growth=_first),
     _unary("tanh", 12, np.tanh, 12),
     _unary("erf", 16, own.erf, 12),
-    _unary("sigmoid", 12, own.sigmoid, 16, growth=lambda operands, _: np.minimum(
-        np.abs(operands[0]), 128.0)),
+    _unary(
+        "sigmoid",
+        12,
+        own.sigmoid,
+        16,
+        growth=lambda operands, _: np.minimum(np.abs(operands[0]), 128.0),
+    ),
     _unary("floor", 1, np.floor, 0),
     _unary("ceil", 1, np.ceil, 0),
     _unary("round", 1, np.rint, 0),

@@ -59,6 +59,10 @@ CODES: dict[str, ErrorCode] = {
         what="Input {index} of the graph is {got}; it must be {expected}.",
         next_step="Pass one array for each input, with exactly its dtype and shape.",
     ),
+    "graph_outputs_mismatch": ErrorCode(
+        what="The outputs to compare with are {got}; the graph gives {expected}.",
+        next_step="Pass the outputs of the same graph.",
+    ),
     "index_out_of_range": ErrorCode(
         what="{operator} met the index {index}; axis {axis} has the extent {extent}.",
         next_step="Give indices from 0 to the extent less 1; negative ones do not wrap.",

@@ -138,9 +138,9 @@ class GraphBuilder:
             self.spec(value)
         constants, nodes = self._walk(outputs)
         numbers: dict[int, int] = {}
-        for number, value in enumerate(self._values):
-            if isinstance(value.source, int):
-                numbers[number] = value.source
+        for number, known in enumerate(self._values):
+            if isinstance(known.source, int):
+                numbers[number] = known.source
         for place, number in enumerate(constants):
             numbers[number] = self._input_count + place
         next_value = self._input_count + len(constants)
@@ -150,9 +150,7 @@ class GraphBuilder:
             if not isinstance(node, Node):
                 continue
             inputs = tuple(numbers[value] for value in node.inputs)
-            built.append(
-                Node(node.operator, node.version, node.attributes, inputs, node.outputs)
-            )
+            built.append(Node(node.operator, node.version, node.attributes, inputs, node.outputs))
             for output in range(len(node.outputs)):
                 numbers[first + output] = next_value + output
             next_value += len(node.outputs)
@@ -194,7 +192,5 @@ class GraphBuilder:
     def _remember(self, source: Constant | Node, outputs: Sequence[TensorSpec]) -> int:
         first = self._known.setdefault(source, len(self._values))
         if first == len(self._values):
-            self._values.extend(
-                _Value(spec, source, output) for output, spec in enumerate(outputs)
-            )
+            self._values.extend(_Value(spec, source, output) for output, spec in enumerate(outputs))
         return first

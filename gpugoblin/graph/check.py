@@ -180,5 +180,3 @@ def _limit(where: str, what: str, value: int, limit: int) -> None:
 
 def _bad(where: str, reason: str) -> NoReturn:
     raise GraphError("graph_malformed", where=where, reason=reason)
-
-

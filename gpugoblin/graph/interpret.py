@@ -1,7 +1,7 @@
 """The reference interpreter: the living definition of what a graph means.
 
-Owns: running each operator's reference in order. Slow and plain on purpose; engines compute, and are
-compared with this. Must not: grow special cases.
+Owns: running each operator's reference in order. Slow and plain on purpose; engines compute, and
+are compared with this. Must not: grow special cases.
 """
 
 from __future__ import annotations
@@ -64,7 +64,9 @@ def run_nodes(
     """
     values.update(enumerate(inputs))
     base = len(graph.inputs)
-    values.update((base + place, constant.array()) for place, constant in enumerate(graph.constants))
+    values.update(
+        (base + place, constant.array()) for place, constant in enumerate(graph.constants)
+    )
     last = last_uses(graph)
     for step, (first, node) in enumerate(graph.numbered_nodes()):
         operator = registry.get(node.operator, node.version)

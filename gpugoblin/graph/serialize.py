@@ -163,9 +163,7 @@ def _put_attribute(out: bytearray, attribute: Attribute, value: AttrValue) -> No
             out.append(_DTYPES.index(node.dtype) if node.dtype else _NO_DTYPE)
 
 
-def _read_node(
-    reader: _Reader, specs: list[TensorSpec], where: str, limits: GraphLimits
-) -> Node:
+def _read_node(reader: _Reader, specs: list[TensorSpec], where: str, limits: GraphLimits) -> Node:
     operator = registry.get(reader.name(), reader.number())
     attributes = tuple(
         (attribute.name, _read_attribute(reader, operator, attribute))
@@ -181,12 +179,12 @@ def _read_node(
 def _read_attribute(reader: _Reader, operator: Operator, attribute: Attribute) -> AttrValue:
     match attribute.kind:
         case "int":
-            return reader.int()
+            return reader.integer()
         case "bool":
             return reader.choice((False, True))
         case "ints":
             count = reader.count(f"integers in {attribute.name} of {operator.key}", 64)
-            return tuple(reader.int() for _ in range(count))
+            return tuple(reader.integer() for _ in range(count))
         case "choice":
             return reader.choice(attribute.choices)
         case "dtype":
@@ -242,7 +240,7 @@ class _Reader:
             self.bad("a number is not in its shortest form")
         return value
 
-    def int(self) -> int:
+    def integer(self) -> int:
         value = self.number()
         return -(value >> 1) - 1 if value & 1 else value >> 1
 

@@ -79,12 +79,8 @@ CAST: Final = Operator(
         sample("empty", normal(0, 2), dtype="int64"),
         sample("size_1", normal(1), dtype="bool"),
         sample("strided", strided(normal(3, 4, scale=9.0)), dtype="int32"),
-        sample(
-            "wrap", ints(9, dtype="int64", low=-(2**62), high=2**62), dtype="int32"
-        ),
-        sample(
-            "rounded", ints(9, dtype="int64", low=2**62, high=2**63 - 1), dtype="float32"
-        ),
+        sample("wrap", ints(9, dtype="int64", low=-(2**62), high=2**62), dtype="int32"),
+        sample("rounded", ints(9, dtype="int64", low=2**62, high=2**63 - 1), dtype="float32"),
         sample("from_bool", truth(3, 3), dtype="float32"),
         sample("same", normal(3), dtype="float32"),
     ),

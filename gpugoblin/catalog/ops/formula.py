@@ -139,9 +139,7 @@ FORMULA: Final = Operator(
         sample("strided", strided(normal(4, 5)), tree=_gelu()),
         sample("special", special(3, 5), special(3, 5), tree=_choice()),
         sample("special_divide", special(4, 4), special(4, 4), tree=call_formula("div")),
-        sample(
-            "wrap", ints(5, low=2**31 - 9, high=2**31 - 1), ints(5), tree=call_formula("mul")
-        ),
+        sample("wrap", ints(5, low=2**31 - 9, high=2**31 - 1), ints(5), tree=call_formula("mul")),
         sample("logic", truth(2, 8), truth(8), tree=call_formula("xor")),
         sample(
             "integers",

@@ -1,8 +1,8 @@
 """The operator `gather`: elements by index along one axis. Owns: its declaration.
 
-An index below 0 or at least the extent is an error, `index_out_of_range`, and never wraps, clamps or
-yields a filler: a wrong index in a research program must not become a wrong number. The whole task
-fails, on whatever backend, whichever of its elements needed the index.
+An index below 0 or at least the extent is an error, `index_out_of_range`, and never wraps, clamps
+or yields a filler: a wrong index in a research program must not become a wrong number. The whole
+task fails, on whatever backend, whichever of its elements needed the index.
 """
 
 from __future__ import annotations
@@ -127,8 +127,10 @@ def _propagate(
     if not np.isfinite(wide).all():
         return (np.where(is_open, np.inf, error),)
     # One extent-1 axis stands where the indices' axes are.
-    ends = [fold(wide + sign * loose, axis=axis, keepdims=True)
-            for fold, sign in ((np.max, 1), (np.min, -1))]
+    ends = [
+        fold(wide + sign * loose, axis=axis, keepdims=True)
+        for fold, sign in ((np.max, 1), (np.min, -1))
+    ]
     middle = (*data.shape[:axis], *(1,) * indices.ndim, *data.shape[axis + 1 :])
     exact = outputs[0].astype(np.float64)
     reach = np.maximum(*(np.abs(end.reshape(middle) - exact) for end in ends))

@@ -189,8 +189,7 @@ def _slice_infer(inputs: Sequence[TensorSpec], attributes: Attributes) -> tuple[
         if stride < 1:
             raise _invalid("slice", "step", step, "steps of 1 or more are wanted")
     extents = tuple(
-        -(-(last - first) // stride)
-        for first, last, stride in zip(start, stop, step, strict=True)
+        -(-(last - first) // stride) for first, last, stride in zip(start, stop, step, strict=True)
     )
     return (TensorSpec(inputs[0].dtype, extents),)
 
@@ -267,9 +266,7 @@ def _concat_infer(inputs: Sequence[TensorSpec], attributes: Attributes) -> tuple
 def _concat_splits(inputs: Sequence[TensorSpec], attributes: Attributes) -> tuple[Split, ...]:
     joined = int_attribute(attributes, "axis")
     return tuple(
-        Split(
-            f"i{axis}", "whole" if axis == joined else "parallel", (axis,) * len(inputs), axis
-        )
+        Split(f"i{axis}", "whole" if axis == joined else "parallel", (axis,) * len(inputs), axis)
         for axis in range(inputs[0].rank)
     )
 

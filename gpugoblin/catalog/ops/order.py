@@ -105,8 +105,8 @@ def _arg_propagate(
     sign = 1.0 if text_attribute(attributes, "function") == "argmax" else -1.0
     loose = np.moveaxis(np.broadcast_to(error, inputs[0].shape), axis, -1)
     value = np.moveaxis(inputs[0].astype(np.float64), axis, -1) * sign
-    place = outputs[0] if not bool_attribute(attributes, "keepdims") else np.squeeze(
-        outputs[0], axis
+    place = (
+        outputs[0] if not bool_attribute(attributes, "keepdims") else np.squeeze(outputs[0], axis)
     )
     best = place[..., None]
     with np.errstate(all="ignore"):

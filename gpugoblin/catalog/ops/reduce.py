@@ -78,9 +78,7 @@ def _infer(inputs: Sequence[TensorSpec], attributes: Attributes) -> tuple[Tensor
             reason=f"rising axes from 0 to {spec.rank - 1} are wanted",
         )
     if function in ("max", "min") and any(spec.shape[axis] == 0 for axis in axes):
-        raise GraphError(
-            "empty_reduction", operator="reduce", function=function, shape=spec.shape
-        )
+        raise GraphError("empty_reduction", operator="reduce", function=function, shape=spec.shape)
     keep = bool_attribute(attributes, "keepdims")
     shape = tuple(
         1 if axis in axes else extent
@@ -149,9 +147,7 @@ def _splits(inputs: Sequence[TensorSpec], attributes: Attributes) -> tuple[Split
     return tuple(splits)
 
 
-def _error(
-    array: Array, error: Array | None, attributes: Attributes
-) -> Array | None:
+def _error(array: Array, error: Array | None, attributes: Attributes) -> Array | None:
     axes, keep = _axes(attributes), bool_attribute(attributes, "keepdims")
     function = text_attribute(attributes, "function")
     if function in ("sum", "mean", "prod"):
@@ -251,9 +247,7 @@ REDUCE: Final = Operator(
         sample("special_max", special(5, 5), axes=(1,), function="max"),
         sample("any", truth(3, 4), axes=(1,), function="any"),
         sample("all", truth(3, 2), axes=(1,), function="all"),
-        sample(
-            "wrap", ints(9, low=2**30, high=2**31 - 1), axes=(0,), function="sum"
-        ),
+        sample("wrap", ints(9, low=2**30, high=2**31 - 1), axes=(0,), function="sum"),
         sample("int64", ints(3, 5, dtype="int64"), axes=(0,), function="prod"),
     ),
     summary="sum, mean, prod, max, min, any or all over axes. NaN propagates; integers wrap; max "
