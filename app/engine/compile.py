@@ -5,7 +5,8 @@ Owns: the compilation. Must not: run anything, or choose offsets itself: the one
 
 An operator that only moves elements costs nothing where its input is an input or a constant of the
 graph (or a view of one): those stay in place for the whole task, so a view of them is sound. A view
-of an intermediate would outlive what the planner promised, so that is copied.
+of an intermediate would outlive what the planner promised, so that is copied; only reshapes are
+views everywhere, and the planner knows them.
 """
 
 from __future__ import annotations
@@ -14,16 +15,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from gpugoblin.catalog.registry import OPERATORS
-from gpugoblin.graph.memory import plan_memory
 
 from app.engine.backends.spec import Backend, Kernel, View
 from app.engine.context import Context
 from app.engine.fusion import Group, groups
 from app.engine.program import Home, Program, Step
+from gpugoblin.catalog.registry import OPERATORS
 from gpugoblin.catalog.spec import DTYPES, Array, Attributes, TensorSpec
 from gpugoblin.errors import EngineError
 from gpugoblin.graph.ir import Graph, Node
+from gpugoblin.graph.memory import MemoryPlan, plan_memory
 
 __all__ = ["compile_graph"]
 
@@ -65,9 +66,8 @@ class _Compiler:
         plan = plan_memory(graph)
         weights = _weights(graph, self.specs)
         total = sum(weights) or 1.0
-        copies = self._settle(plan.offsets)
-        scratch_bytes = 0
-        for group in groups(graph, self._arena_offsets()):
+        self._settle(plan)
+        for group in groups(graph, plan.offsets):
             share = sum(weights[index] for index in group.nodes) / total
             if group.chain:
                 self._chain(group, share)
@@ -80,30 +80,23 @@ class _Compiler:
             constants=tuple(constant.array() for constant in graph.constants),
             homes=self.homes,
             steps=tuple(self.steps),
-            copies=tuple(copies),
+            copies=plan.copies,
             arena_bytes=plan.arena_bytes,
-            scratch_bytes=scratch_bytes,
+            scratch_bytes=plan.scratch_bytes,
         )
 
-    def _settle(self, offsets: dict[int, int]) -> list[tuple[int, int]]:
-        """Gives every value its home; returns the outputs that must be copied."""
-        graph = self.graph
-        inputs, constants = len(graph.inputs), len(graph.constants)
-        for value in range(inputs):
-            self.homes[value] = ("input", value)
-        for number in range(constants):
-            self.homes[inputs + number] = ("constant", number)
-        for value in range(inputs + constants, len(self.specs)):
-            if value in offsets:
-                self.homes[value] = ("arena", offsets[value])
-        copies = []
-        for output, value in enumerate(graph.outputs):
-            home = self.homes.get(value)
-            if value < inputs + constants or (home is not None and home[0] == "output"):
-                copies.append((value, output))
+    def _settle(self, plan: MemoryPlan) -> None:
+        """Gives every stored value its home: that of the value whose storage it uses."""
+        inputs, constants = len(self.graph.inputs), len(self.graph.constants)
+        for value, base in enumerate(plan.bases):
+            if base < inputs:
+                self.homes[value] = ("input", base)
+            elif base < inputs + constants:
+                self.homes[value] = ("constant", base - inputs)
+            elif base in plan.homes:
+                self.homes[value] = ("output", plan.homes[base])
             else:
-                self.homes[value] = ("output", output)
-        return copies
+                self.homes[value] = ("arena", plan.offsets[base])
 
     # -- one group -----------------------------------------------------------------------------
 
@@ -138,24 +131,19 @@ class _Compiler:
                 Step(index, node.inputs, results, None, _bound_view(view, node.attrs), share)
             )
             return
-        if self._in_place(node, results[0]):
-            return
+        if node.operator == "reshape":
+            return  # it lies where its operand lies
         kernel = self.backend.kernels[key]
         self.steps.append(
             Step(index, node.inputs, results, _bound_kernel(kernel, node.attrs), None, share)
         )
-
-    def _in_place(self, node: Node, result: int) -> bool:
-        """The planner may let a reshape lie where its input lies; then nothing is to be done."""
-        source = self.homes.get(node.inputs[0])
-        return node.operator == "reshape" and source == self.homes.get(result)
 
     def _may_view(self, node: Node, result: int, view: View) -> bool:
         source = node.inputs[0]
         home = self.homes.get(source)
         if home is not None and home[0] in ("input", "constant"):
             self.views.setdefault(source, _memoryless(self.specs[source]))
-        if source not in self.views or self.homes.get(result, ("", 0))[0] == "output":
+        if source not in self.views or self.homes[result][0] == "output":
             return False
         try:
             shaped = view(self.views[source], node.attrs)
@@ -168,9 +156,6 @@ class _Compiler:
                 return False
         self.views[result] = shaped
         return True
-
-    def _arena_offsets(self) -> dict[int, int]:
-        return {value: home[1] for value, home in self.homes.items() if home[0] == "arena"}
 
 
 def _memoryless(spec: TensorSpec) -> Array:

@@ -1,4 +1,4 @@
-"""What a running task is given beside its tensors: threads, scratch space, cancel and progress.
+"""What a running task is given beside its tensors: threads, cancel and progress.
 
 Owns: the context of one task and the errors that a kernel may raise. Must not: know a message.
 """
@@ -8,11 +8,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-import numpy as np
-
 from app.engine.pool import Pool
 from app.engine.protocol import FailureCode
-from gpugoblin.catalog.spec import Array
 
 __all__ = ["Cancelled", "Context", "KernelError"]
 
@@ -33,7 +30,6 @@ class Context:
     """One run of one program.
 
     Args:
-        scratch: private bytes beside the arena, as many as the program asked for.
         wanted: False once the task was cancelled; asked between blocks.
         report: called with the share that is done, from any thread; cheap, may drop calls.
     """
@@ -41,12 +37,10 @@ class Context:
     def __init__(
         self,
         pool: Pool,
-        scratch: Array,
         wanted: Callable[[], bool] = lambda: True,
         report: Callable[[float], None] = lambda fraction: None,
     ) -> None:
         self.pool = pool
-        self.scratch = scratch
         self._wanted = wanted
         self._report = report
         self._lock = threading.Lock()
@@ -76,7 +70,3 @@ class Context:
             self._report(min(1.0, done))
 
         self.pool.run(count, one)
-
-    def scratch_array(self, dtype: np.dtype[np.generic], count: int, offset: int = 0) -> Array:
-        """`count` elements of scratch space from byte `offset` on."""
-        return self.scratch[offset : offset + count * dtype.itemsize].view(dtype)

@@ -10,9 +10,8 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from gpugoblin.catalog.registry import catalog_hash
-
 from gpugoblin import __version__
+from gpugoblin.catalog.registry import catalog_hash
 from gpugoblin.hashing import digest
 
 __all__ = ["build_name", "catalog", "kernel_set"]

@@ -44,7 +44,8 @@ class Program:
     Args:
         homes: for every value that is stored: which input, constant or output it is, or its byte
             offset in the arena. Views and values inside fused chains have none.
-        copies: outputs that are values of another home: (value, output).
+        copies: (output, value): outputs that are copied at the end.
+        scratch_bytes: what kernels take beside the arena, one node at a time, at most.
         position: the node that runs now, or ran last.
     """
 
@@ -92,7 +93,7 @@ class Program:
                 values[step.writes[0]] = step.view(reads[0])
             if step.run is not None:
                 step.run(reads, [values[value] for value in step.writes], context)
-        for value, output in self.copies:
+        for output, value in self.copies:
             context.check()
             np.copyto(outputs[output], values[value])
 
@@ -105,11 +106,13 @@ class Program:
         arena: Array,
     ) -> Array:
         kind, place = home
-        if kind == "input":
-            return inputs[place]
-        if kind == "constant":
-            return self.constants[place]
-        if kind == "output":
-            return outputs[place]
         spec = self.specs[value]
-        return arena[place : place + spec.nbytes].view(DTYPES[spec.dtype]).reshape(spec.shape)
+        if kind == "arena":
+            array = arena[place : place + spec.nbytes].view(DTYPES[spec.dtype])
+        elif kind == "input":
+            array = inputs[place]
+        elif kind == "output":
+            array = outputs[place]
+        else:
+            array = self.constants[place]
+        return array.reshape(spec.shape)

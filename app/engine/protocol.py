@@ -63,7 +63,7 @@ PROGRESS_PER_S: Final = 10
 
 def overhead_bytes(threads: int) -> int:
     """Private memory that an engine takes beside its tasks: interpreter, NumPy, BLAS buffers."""
-    return 192 * MIB + threads * 64 * MIB
+    return 128 * MIB + threads * 64 * MIB
 
 
 Bytes62 = Annotated[int, Meta(ge=0, le=2**62)]

@@ -17,7 +17,6 @@ from itertools import pairwise
 from typing import Final
 
 import numpy as np
-from gpugoblin.graph.serialize import decode as decode_graph
 
 from app.engine import identity
 from app.engine.backends import backend_named
@@ -50,6 +49,7 @@ from app.engine.protocol import (
 )
 from gpugoblin.catalog.spec import DTYPES, Array, TensorSpec
 from gpugoblin.errors import EngineError, GoblinError, GraphError
+from gpugoblin.graph.serialize import decode as decode_graph
 
 __all__ = ["Arenas", "Session"]
 
@@ -200,14 +200,13 @@ class Session:
         try:
             program = self._program(run)
             inputs, outputs = self._tensors(program, run)
-            arena, scratch = self._memory(program)
+            arena = self._memory(program)
         except _Refusal as refusal:
             return refusal.answer
         except MemoryError:
             return Refused("does_not_fit", self._memory_bytes)
         context = Context(
             self._pool,
-            scratch,
             wanted=lambda: task not in self._cancelled,
             report=lambda fraction: self._report(task, fraction),
         )
@@ -279,15 +278,14 @@ class Session:
         ]
         return inputs, outputs
 
-    def _memory(self, program: Program) -> tuple[Array, Array]:
-        """Arena and scratch of a program in one buffer that is kept for the next task."""
+    def _memory(self, program: Program) -> Array:
+        """The arena of a program, in a buffer that is kept for the next task."""
         if program.private_bytes > self._memory_bytes:
             raise _Refusal("does_not_fit", needed_bytes=program.private_bytes)
-        if self._private.size < program.private_bytes:
+        if self._private.size < program.arena_bytes:
             self._private = np.empty(0, np.uint8)  # the old one goes before the new one comes
-            self._private = _aligned_bytes(program.private_bytes)
-        middle = program.arena_bytes
-        return self._private[:middle], self._private[middle : middle + program.scratch_bytes]
+            self._private = _aligned_bytes(program.arena_bytes)
+        return self._private[: program.arena_bytes]
 
 
 def _aligned_bytes(nbytes: int, alignment: int = 64) -> Array:

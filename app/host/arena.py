@@ -92,6 +92,16 @@ class Arena:
             os.close(self._fd)
             raise
 
+    @classmethod
+    def pair(cls, input_bytes: int, output_bytes: int) -> tuple[Arena, Arena]:
+        """An arena of inputs and one of outputs, or neither."""
+        inputs = cls(input_bytes, "input")
+        try:
+            return inputs, cls(output_bytes, "output")
+        except BaseException:
+            inputs.close()
+            raise
+
     @property
     def fd(self) -> int:
         """The descriptor to hand to the engine."""

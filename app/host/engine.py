@@ -22,29 +22,19 @@ from app.engine.dialogue import FromEngine
 from app.host import spec as said
 from app.host.arena import Arena, Slot
 from app.host.channel import Channel
+from app.host.launcher import default_launcher
 from app.host.spec import EngineTask, Event, HostSpec, Launcher, Process
-from app.host.translate import about_task, became_ready
+from app.host.translate import about_task, became_ready, launch_spec, place, run_message
 from app.host.watchdog import MEMORY_PERIOD_S, private_bytes, time_limit_s
-from app.sandbox.plain import launch_plain
-from app.sandbox.spec import EngineLaunch
 from gpugoblin.clock import Clock, SystemClock
-from gpugoblin.errors import EngineError
+from gpugoblin.errors import EngineError, GoblinError, SandboxError
 
-__all__ = ["Engine", "default_launcher"]
+__all__ = ["Engine"]
 
 FRAMES_PER_POLL: Final = 64
 CANCEL_LIMIT_S: Final = 10.0
 REAP_PERIOD_S: Final = 0.02
 IDLE_PERIOD_S: Final = 1.0
-
-
-def default_launcher(spec: EngineLaunch) -> Process:
-    """The plain child for level `none`, the sandbox for every other."""
-    if spec.level == "none":
-        return launch_plain(spec)
-    from app.sandbox.launch import launch
-
-    return launch(spec)
 
 
 class Engine:
@@ -77,7 +67,7 @@ class Engine:
         self._frozen_since_s: float | None = None
         self._cancelled: dict[int, float] = {}
         self._memory_next_s = 0.0
-        self._ending: EngineError | None = None
+        self._ending: GoblinError | None = None
         self._dead = False
         self._epoll = select.epoll()
         self._epoll.register(channel.fileno(), select.EPOLLIN)
@@ -102,31 +92,17 @@ class Engine:
             EngineError: `engine_start_failed`, `arena_size_invalid`.
             SandboxError: from the launcher, naming the wall that cannot be had.
         """
-        made = arenas
-        if made is None:
-            made = (Arena(spec.input_bytes, "input"), Arena(spec.output_bytes, "output"))
         channel = Channel()
+        made = arenas
         try:
-            process = launcher(
-                EngineLaunch(
-                    runtime=spec.runtime,
-                    control_fd=channel.engine_fd,
-                    input_fd=made[0].fd,
-                    output_fd=made[1].fd,
-                    input_bytes=made[0].size_bytes,
-                    output_bytes=made[1].size_bytes,
-                    threads=spec.threads,
-                    memory_bytes=spec.memory_bytes + protocol.overhead_bytes(spec.threads),
-                    backend=spec.backend,
-                    level=spec.level,
-                    environment=spec.environment,
-                )
-            )
+            if made is None:
+                made = Arena.pair(spec.input_bytes, spec.output_bytes)
+            process = launcher(launch_spec(spec, channel.engine_fd, *made))
         except BaseException:
             channel.close()
-            if arenas is None:
-                made[0].close()
-                made[1].close()
+            for arena in made or ():
+                if arenas is None:
+                    arena.close()
             raise
         channel.forget_engine_end()
         return cls(spec, process, channel, made, arenas is None, clock or SystemClock())
@@ -163,7 +139,7 @@ class Engine:
             for slot in slots:
                 arena.view(slot)
         number = self._last_task + 1
-        run = self._run_message(number, task)
+        run = run_message(task, self._place_graph(number, task))
         try:
             sent = self._channel.send(run, number)
         except EngineError:
@@ -180,20 +156,14 @@ class Engine:
         self._tasks[number] = task
         return number
 
-    def _run_message(self, number: int, task: EngineTask) -> protocol.Run:
-        place = None
-        if len(task.graph) > protocol.INLINE_GRAPH_BYTES:
-            slot = self.inputs.allocate(len(task.graph))
-            self._graph_slots[number] = slot
-            self.inputs.view(slot)[:] = task.graph
-            place = protocol.Place(slot.offset, slot.nbytes)
-        return protocol.Run(
-            numeric_class=task.numeric_class,
-            inputs=tuple(protocol.Place(slot.offset, slot.nbytes) for slot in task.inputs),
-            outputs=tuple(protocol.Place(slot.offset, slot.nbytes) for slot in task.outputs),
-            graph=task.graph if place is None else b"",
-            graph_place=place,
-        )
+    def _place_graph(self, number: int, task: EngineTask) -> protocol.Place | None:
+        """Large graphs travel through the arena of inputs."""
+        if len(task.graph) <= protocol.INLINE_GRAPH_BYTES:
+            return None
+        slot = self.inputs.allocate(len(task.graph))
+        self._graph_slots[number] = slot
+        self.inputs.view(slot)[:] = task.graph
+        return place(slot)
 
     def _forget_graph(self, number: int) -> None:
         slot = self._graph_slots.pop(number, None)
@@ -256,8 +226,8 @@ class Engine:
                 self._read(now_s)
             except EOFError:
                 self._end(EngineError("engine_died", status="?", doing=self._doing(), stderr="?"))
-            except EngineError as lie:
-                self._end(lie)
+            except (EngineError, SandboxError) as cause:
+                self._end(cause)
         if self.alive:
             self._watch(now_s)
         if self._ending is not None and not self._dead:
@@ -284,7 +254,7 @@ class Engine:
         """Blocks until the engine is ready, at most `spec.start_limit_s`.
 
         Raises:
-            EngineError: why it died instead. Events that came with `Ready` stay for `poll`.
+            EngineError, SandboxError: why it died instead. Events that came with `Ready` stay for `poll`.
         """
         while True:
             events = self.wait(self.spec.start_limit_s + 1.0)
@@ -307,6 +277,7 @@ class Engine:
     def _event(self, frame: protocol.Frame, now_s: float) -> Event:
         message = frame.message
         if isinstance(message, protocol.Ready):
+            self._process.attest()
             self.ready = became_ready(message, self._process.level)
             self._since_s = now_s
             self._renice()
@@ -380,7 +351,7 @@ class Engine:
         except (FileNotFoundError, ProcessLookupError, PermissionError):
             return
 
-    def _end(self, error: EngineError) -> None:
+    def _end(self, error: GoblinError) -> None:
         if self._ending is None and not self._dead:
             self._ending = error
             # A closed channel stays readable for good; from here on only the end matters.

@@ -11,7 +11,7 @@ from typing import Literal, Protocol
 
 from app.host.arena import Slot
 from app.sandbox.spec import EngineLaunch, Level, Runtime
-from gpugoblin.errors import EngineError
+from gpugoblin.errors import EngineError, GoblinError
 from gpugoblin.units import MIB
 
 __all__ = [
@@ -47,6 +47,10 @@ class Process(Protocol):
         ...
 
     def stderr_tail(self) -> str: ...
+
+    def attest(self) -> object:
+        """Proves the walls from outside; raises SandboxError where they do not stand."""
+        ...
 
     def kill(self) -> None: ...
 
@@ -166,9 +170,12 @@ class Log:
 
 @dataclass(frozen=True, slots=True)
 class Died:
-    """The last event: the engine is gone and reaped, and why. `lost`: tasks without an answer."""
+    """The last event: the engine is gone and reaped, and why. `lost`: tasks without an answer.
 
-    error: EngineError
+    The error is a SandboxError where its walls did not stand, else an EngineError.
+    """
+
+    error: GoblinError
     lost: tuple[int, ...]
 
 

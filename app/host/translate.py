@@ -1,14 +1,50 @@
-"""From the engine's words to the parent's events. Owns that mapping; pure."""
+"""Between the words of the protocol and what a parent hands in and gets. Pure.
+
+Owns: that mapping, both ways. Must not: send or decide anything.
+"""
 
 from __future__ import annotations
 
 from app.engine import protocol
 from app.host import spec as said
-from app.host.spec import Event
-from app.sandbox.spec import Level
+from app.host.arena import Arena, Slot
+from app.host.spec import EngineTask, Event, HostSpec
+from app.sandbox.spec import EngineLaunch, Level
 from gpugoblin.errors import EngineError
 
-__all__ = ["about_task", "became_ready"]
+__all__ = ["about_task", "became_ready", "launch_spec", "place", "run_message"]
+
+
+def launch_spec(spec: HostSpec, control_fd: int, inputs: Arena, outputs: Arena) -> EngineLaunch:
+    """What the launcher is given; its memory includes what the engine itself takes."""
+    return EngineLaunch(
+        runtime=spec.runtime,
+        control_fd=control_fd,
+        input_fd=inputs.fd,
+        output_fd=outputs.fd,
+        input_bytes=inputs.size_bytes,
+        output_bytes=outputs.size_bytes,
+        threads=spec.threads,
+        memory_bytes=spec.memory_bytes + protocol.overhead_bytes(spec.threads),
+        backend=spec.backend,
+        level=spec.level,
+        environment=spec.environment,
+    )
+
+
+def place(slot: Slot) -> protocol.Place:
+    return protocol.Place(slot.offset, slot.nbytes)
+
+
+def run_message(task: EngineTask, graph_place: protocol.Place | None) -> protocol.Run:
+    """The order for a task; with `graph_place` the graph's bytes lie in the arena of inputs."""
+    return protocol.Run(
+        numeric_class=task.numeric_class,
+        inputs=tuple(map(place, task.inputs)),
+        outputs=tuple(map(place, task.outputs)),
+        graph=task.graph if graph_place is None else b"",
+        graph_place=graph_place,
+    )
 
 
 def became_ready(message: protocol.Ready, level: Level) -> said.Ready:

@@ -33,7 +33,10 @@ class CpuBackend:
         return VIEWS
 
     def readable(self, operator: str, array_like: Array) -> bool:
-        return operator != "matmul@1" or array_like.dtype.kind != "f" or blas_ready(array_like)
+        if operator == "matmul@1":
+            return array_like.dtype.kind != "f" or blas_ready(array_like)
+        # These two reshape their operands, which must not copy.
+        return operator not in ("gather@1", "reshape@1") or array_like.flags.c_contiguous
 
     def chain(
         self,

@@ -17,6 +17,7 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
+from app.engine.backends.cpu.blocks import cut
 from app.engine.context import Context
 from gpugoblin.catalog.casting import cast_array
 from gpugoblin.catalog.formula import Formula
@@ -87,20 +88,6 @@ def _flattened(
         for array in externals
     ]
     return spread, list(outputs)
-
-
-def cut(shape: tuple[int, ...], limit: int) -> list[tuple[slice, ...]]:
-    """Boxes of at most `limit` elements in C order, trailing axes whole where they fit."""
-    steps = list(shape)
-    room = limit
-    for axis in range(len(shape) - 1, -1, -1):
-        steps[axis] = max(1, min(shape[axis], room))
-        room //= steps[axis]
-    boxes: list[tuple[slice, ...]] = [()]
-    for extent, step in zip(shape, steps, strict=True):
-        parts = [slice(start, min(start + step, extent)) for start in range(0, extent, step)]
-        boxes = [(*box, part) for box in boxes for part in parts]
-    return boxes
 
 
 class _Run:
@@ -308,7 +295,6 @@ class ChainBuilder:
                 free.extend(held.pop(index) for index in sorted(dying))
             register = -1
             if draft.store < 0 or last_use[number] > number:
-                # An output is shared with the engine's parent: it is written, never read back.
                 if not free:
                     free.append(total)
                     total += 1

@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from app.engine.backends.cpu.elementwise import cut
+from app.engine.backends.cpu.blocks import cut
 from app.engine.context import Context
 from gpugoblin.catalog.rules import int_attribute, ints_attribute
 from gpugoblin.catalog.spec import Array, Attributes

@@ -1,0 +1,83 @@
+"""The table of the processor's kernels.
+
+Owns: which kernel an operator has. Loading it proves that the table and the catalog name the same
+operators, and that every scalar function of formulas can be evaluated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Final
+
+import numpy as np
+
+from app.engine.backends.cpu import movement, reduce, selection
+from app.engine.backends.cpu.product import matmul_into
+from app.engine.backends.spec import Kernel, View
+from app.engine.context import Context
+from gpugoblin.catalog.registry import OPERATORS
+from gpugoblin.catalog.rules import bool_attribute
+from gpugoblin.catalog.spec import Array, Attributes
+from gpugoblin.errors import EngineError
+
+__all__ = ["CHAINED", "KERNELS", "VIEWS", "require_complete"]
+
+CHAINED: Final = frozenset({"formula@1"})
+"""Operators that are computed in chains (`elementwise.py`)."""
+
+
+def _matmul(
+    reads: Sequence[Array], writes: Sequence[Array], attributes: Attributes, context: Context
+) -> None:
+    left, right = reads
+    if bool_attribute(attributes, "transpose_a"):
+        left = np.swapaxes(left, -1, -2)
+    if bool_attribute(attributes, "transpose_b"):
+        right = np.swapaxes(right, -1, -2)
+    matmul_into(left, right, writes[0], context)
+
+
+KERNELS: Final[Mapping[str, Kernel]] = MappingProxyType(
+    {
+        "broadcast@1": movement.broadcast,
+        "cast@1": selection.cast,
+        "concat@1": movement.concat,
+        "gather@1": selection.gather,
+        "matmul@1": _matmul,
+        "permute@1": movement.permute,
+        "reduce@1": reduce.reduce,
+        "reduce_arg@1": reduce.reduce_arg,
+        "reshape@1": movement.reshape,
+        "slice@1": movement.slice_,
+        "topk@1": selection.topk,
+    }
+)
+
+VIEWS: Final[Mapping[str, View]] = MappingProxyType(
+    {
+        "broadcast@1": movement.broadcast_view,
+        "permute@1": movement.permute_view,
+        "reshape@1": movement.reshape_view,
+        "slice@1": movement.slice_view,
+    }
+)
+
+
+def require_complete(kernels: Mapping[str, Kernel]) -> None:
+    """Requires a kernel for every operator of the catalog, and no other.
+
+    Raises:
+        EngineError: `kernel_missing`.
+    """
+    served = set(kernels) | CHAINED
+    if served != set(OPERATORS):
+        raise EngineError(
+            "kernel_missing",
+            backend="cpu",
+            missing=", ".join(sorted(set(OPERATORS) - served)) or "none",
+            unknown=", ".join(sorted(served - set(OPERATORS))) or "none",
+        )
+
+
+require_complete(KERNELS)
