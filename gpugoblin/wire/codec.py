@@ -2,6 +2,10 @@
 
 Owns: the only encode and decode of the wire. Unknown fields are refused by the Structs themselves;
 a Struct's field types carry every other bound.
+
+Numbers: a field of whole numbers refuses `5.0`, although JSON Schema would call it an integer; a
+field of floats accepts `5` and is always written as `5.0`. NaN and infinity do not exist on the
+wire. So one value has one spelling, whichever language wrote it.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ from server_stub.coordinator.store import SqliteStore
 __all__ = ["serve"]
 
 VERSION: Final = "0.1.0"
-STOP_S: Final = 5
+STOP_S: Final = 2
 """How long requests under way may take to finish after SIGTERM."""
 
 _BACKLOG: Final = 2048

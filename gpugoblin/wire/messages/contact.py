@@ -39,10 +39,13 @@ __all__ = [
 ]
 
 
+CardNumber = Annotated[int, Meta(ge=0, le=63)]
+
+
 class CardClass(Struct, frozen=True, forbid_unknown_fields=True):
     """One card that is lent: its kind and size, nothing that names the machine."""
 
-    card: Annotated[int, Meta(ge=0, le=63)]
+    card: CardNumber
     kind: Literal["cpu", "vulkan", "cuda"]
     memory_bytes: Count
     classes: Annotated[tuple[NumericClass, ...], Meta(max_length=8)]
@@ -57,7 +60,7 @@ class Contact(Struct, frozen=True, forbid_unknown_fields=True):
 
     cards: Annotated[tuple[CardClass, ...], Meta(max_length=64)]
     holding: Annotated[tuple[GrantIdField, ...], Meta(max_length=64)] = ()
-    wants: Annotated[tuple[int, ...], Meta(max_length=64)] = ()
+    wants: Annotated[tuple[CardNumber, ...], Meta(max_length=64)] = ()
 
 
 class Grant(Struct, frozen=True, forbid_unknown_fields=True):
@@ -71,7 +74,7 @@ class Grant(Struct, frozen=True, forbid_unknown_fields=True):
     exp: UnixSeconds
     iat: UnixSeconds
     device_key: Hex64
-    card: Annotated[int, Meta(ge=0, le=63)]
+    card: CardNumber
     owner_pseudonym: OwnerPseudonymField
     owner_age_days: Annotated[int, Meta(ge=0, le=40_000)]
     network_bucket: Annotated[str, Meta(pattern=r"\A[0-9a-f]{16}\Z")]
@@ -86,7 +89,7 @@ class GrantOffer(Struct, frozen=True, forbid_unknown_fields=True):
 
     ticket: Ticket
     lab: LabIdField
-    card: Annotated[int, Meta(ge=0, le=63)]
+    card: CardNumber
     address: Annotated[str, Meta(max_length=200, pattern=r"\Ahttps?://[A-Za-z0-9.:\[\]-]+\Z")]
     certificate_sha256: Hex64 | None = None
 
