@@ -37,6 +37,7 @@ __all__ = [
     "LeaseInput",
     "LeaseOffered",
     "LeaseRefused",
+    "LeaseUnusable",
     "Recalled",
     "RulingChanged",
     "SubmitDeferred",
@@ -114,6 +115,14 @@ class LeaseOffered(_Event, frozen=True):
     output_bytes: int
 
 
+class LeaseUnusable(_Event, frozen=True):
+    """A lease that makes no sense (another's ticket, sizes that contradict each other)."""
+
+    grant: GrantId
+    lease: LeaseId
+    code: str
+
+
 class LeaseCancelled(_Event, frozen=True):
     """The lab wants no more of this lease."""
 
@@ -159,13 +168,14 @@ class BlobReady(_Event, frozen=True):
 
 
 class BlobFailed(_Event, frozen=True):
-    """A blob could not be had. `is_final`: trying again would be no use."""
+    """A blob could not be had. `is_final`: trying again would be no use; `is_lie`: the lab lied."""
 
     grant: GrantId
     blob: BlobHash
     code: str
     retry_s: float
     is_final: bool
+    is_lie: bool = False
 
 
 class EngineReady(_Event, frozen=True):
@@ -190,11 +200,15 @@ class EngineDone(_Event, frozen=True):
 
 
 class TaskRefused(_Event, frozen=True):
-    """The engine refused a task before or while computing it and lives on."""
+    """The engine refused a task before or while computing it and lives on.
+
+    `is_nonsense`: the task itself is malformed, so the lab is at fault and not the card.
+    """
 
     card: int
     lease: LeaseId
     code: str
+    is_nonsense: bool = False
 
 
 class SubmitDeferred(_Event, frozen=True):
@@ -257,6 +271,7 @@ Event = (
     | ContactReply
     | ContactFailed
     | LeaseOffered
+    | LeaseUnusable
     | LeaseCancelled
     | LeaseRefused
     | UploadsAwaited

@@ -17,6 +17,7 @@ from typing import Final, Literal
 from app.agent.events import LeaseInput
 from app.agent.instructions import AbandonReason
 from gpugoblin.ids import BlobHash, GrantId, LabId, LeaseId
+from gpugoblin.units import MIB
 
 __all__ = [
     "ON_CARD",
@@ -61,6 +62,8 @@ class Limits:
         renew_before_s: added to the contact interval: a grant nearer to its end is renewed.
         dry_asks: empty answers after which another grant of the card is used.
         least_grant_s: no new lease is asked for under a grant that ends sooner.
+        faults_before_shunned: lies and nonsense in a row after which a lab is shunned for `rest_s`.
+        kept_bytes: results that wait to be sent; beyond it nothing new is asked for.
     """
 
     queue_depth: int = 2
@@ -74,6 +77,8 @@ class Limits:
     renew_before_s: float = 60.0
     dry_asks: int = 3
     least_grant_s: float = 5.0
+    faults_before_shunned: int = 3
+    kept_bytes: int = 1024 * MIB
 
 
 @dataclass(slots=True)
@@ -120,6 +125,7 @@ class GrantState:
     tell_at_s: float = 0.0
     offered: int = 0
     empty_asks: int = 0
+    faults: int = 0
     fetching: set[BlobHash] = field(default_factory=set)
     fetch_at_s: dict[BlobHash, float] = field(default_factory=dict)
     fetch_tries: dict[BlobHash, int] = field(default_factory=dict)
@@ -158,6 +164,7 @@ class Model:
     cards: dict[int, CardState] = field(default_factory=dict)
     grants: dict[GrantId, GrantState] = field(default_factory=dict)
     leases: dict[LeaseId, LeaseState] = field(default_factory=dict)
+    shunned_until_s: dict[LabId, float] = field(default_factory=dict)
     contact_at_s: float | None = None
     contact_interval_s: float = 60.0
     is_contacting: bool = False
@@ -176,6 +183,15 @@ class Model:
         return [
             lease for lease in self.leases.values() if lease.card == card and lease.stage in ON_CARD
         ]
+
+    def kept_bytes(self, card: int) -> int:
+        """Size of the results of a card that wait to be sent."""
+        waiting = ("computed", "committing", "committed", "uploading")
+        return sum(
+            lease.output_bytes
+            for lease in self.leases.values()
+            if lease.card == card and lease.stage in waiting
+        )
 
     def submitted(self, card: int) -> list[LeaseState]:
         """The leases in the engine's queue; the first is the one that runs."""

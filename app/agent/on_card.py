@@ -17,7 +17,7 @@ from app.agent.events import (
     TaskRefused,
 )
 from app.agent.model import CardState, Model
-from app.agent.transitions import Output, give_back, has_failed
+from app.agent.transitions import Output, give_back, has_failed, lab_at_fault
 
 __all__ = [
     "card_found",
@@ -73,6 +73,7 @@ def engine_done(model: Model, event: EngineDone, output: Output) -> None:
     if lease is not None and lease.stage == "submitted":
         lease.stage = "computed"
         model.cards[event.card].failures = 0
+        model.grants[lease.grant].faults = 0
         _undefer(model, event.card)
 
 
@@ -85,7 +86,10 @@ def task_refused(model: Model, event: TaskRefused, output: Output) -> None:
         give_back(lease, "does_not_fit", output, code=event.code)
         return
     give_back(lease, "engine_failed", output, code=event.code)
-    has_failed(model, model.cards[event.card], output)
+    if event.is_nonsense:
+        lab_at_fault(model, lease.grant, event.code, output)
+    else:
+        has_failed(model, model.cards[event.card], output)
 
 
 def submit_deferred(model: Model, event: SubmitDeferred, output: Output) -> None:

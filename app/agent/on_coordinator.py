@@ -32,6 +32,8 @@ def _open_grant(model: Model, news: GrantNews, output: Output) -> None:
     known = news.grant in model.grants
     if known or news.card not in model.cards or news.remaining_s <= 0:
         return
+    if model.now_s < model.shunned_until_s.get(news.lab, 0.0):
+        return
     model.grants[news.grant] = GrantState(
         news.grant, news.lab, news.card, model.now_s + news.remaining_s, news.max_leases
     )

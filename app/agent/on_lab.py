@@ -14,13 +14,14 @@ from app.agent.events import (
     LeaseCancelled,
     LeaseOffered,
     LeaseRefused,
+    LeaseUnusable,
     UploadDone,
     UploadFailed,
     UploadsAwaited,
 )
 from app.agent.instructions import RememberLease
 from app.agent.model import GrantState, LeaseState, Model
-from app.agent.transitions import Output, drop_grant, drop_lease, give_back
+from app.agent.transitions import Output, drop_grant, drop_lease, give_back, lab_at_fault
 from gpugoblin.ids import GrantId
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "lease_cancelled",
     "lease_offered",
     "lease_refused",
+    "lease_unusable",
     "upload_done",
     "upload_failed",
     "uploads_awaited",
@@ -58,6 +60,17 @@ def lease_offered(model: Model, event: LeaseOffered, output: Output) -> None:
     output.add(RememberLease(grant=event.grant, lease=event.lease))
     if grant.offered > grant.wanted:  # a lab that sends more than was asked for
         give_back(lease, "owner", output)
+
+
+def lease_unusable(model: Model, event: LeaseUnusable, output: Output) -> None:
+    offered = LeaseOffered(
+        grant=event.grant, lease=event.lease, remaining_s=0.0, inputs=(), output_bytes=0
+    )
+    lease_offered(model, offered, output)
+    lease = model.leases.get(event.lease)
+    if lease is not None and lease.stage == "ready":
+        give_back(lease, "inputs_missing", output, code=event.code)
+        lab_at_fault(model, event.grant, event.code, output)
 
 
 def lease_cancelled(model: Model, event: LeaseCancelled, output: Output) -> None:
@@ -168,6 +181,8 @@ def blob_failed(model: Model, event: BlobFailed, output: Output) -> None:
     for lease in model.of_grant(event.grant):
         if lease.stage == "fetching" and event.blob in lease.missing:
             give_back(lease, "inputs_missing", output, code=event.code)
+    if event.is_lie:
+        lab_at_fault(model, event.grant, event.code, output)
 
 
 def upload_done(model: Model, event: UploadDone, output: Output) -> None:

@@ -198,6 +198,8 @@ def _want(model: Model, grant: GrantState) -> int:
     )
     if not is_able or grant.wanting or _grant_in_use(model, card) != grant.grant:
         return 0
+    if model.kept_bytes(card.card) > limits.kept_bytes:
+        return 0
     held = model.of_grant(grant.grant)
     room = limits.queue_depth + limits.prefetch - len(model.on_card(card.card))
     return max(0, min(room, grant.max_leases - len(held)))

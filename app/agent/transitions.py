@@ -21,7 +21,7 @@ from app.agent.instructions import (
 from app.agent.model import ON_CARD, CardState, LeaseState, Model
 from gpugoblin.ids import GrantId, LeaseId
 
-__all__ = ["Output", "drop_grant", "drop_lease", "give_back", "has_failed"]
+__all__ = ["Output", "drop_grant", "drop_lease", "give_back", "has_failed", "lab_at_fault"]
 
 
 @dataclass(slots=True)
@@ -87,3 +87,16 @@ def has_failed(model: Model, card: CardState, output: Output) -> None:
         wait_s = limits.rest_s
         output.say("card_rests", card=card.card, failures=card.failures, rest_s=round(wait_s))
     card.rest_until_s = model.now_s + wait_s
+
+
+def lab_at_fault(model: Model, name: GrantId, code: str, output: Output) -> None:
+    """Counts a lie or nonsense of a lab; after several in a row it is shunned for a while."""
+    grant = model.grants.get(name)
+    if grant is None:
+        return
+    grant.faults += 1
+    if grant.faults >= model.limits.faults_before_shunned:
+        model.shunned_until_s[grant.lab] = model.now_s + model.limits.rest_s
+        output.say("lab_shunned", code=code, rest_s=round(model.limits.rest_s))
+        for each in [each.grant for each in model.grants.values() if each.lab == grant.lab]:
+            drop_grant(model, each, "lab_shunned", output)

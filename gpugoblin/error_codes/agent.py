@@ -71,6 +71,10 @@ CODES: dict[str, ErrorCode] = {
         what="The code {user_code} was not approved in time.",
         next_step="Run `gpugoblin agent enrol` again for a new code.",
     ),
+    "enrolment_fingerprint": ErrorCode(
+        what="The coordinator shows the fingerprint {theirs}, which is not this device's.",
+        next_step="Do not approve anything: check the coordinator's address and certificate.",
+    ),
     # links
     "address_refused": ErrorCode(
         what="The address {address} cannot be used: {reason}.",
@@ -93,8 +97,8 @@ CODES: dict[str, ErrorCode] = {
         next_step="The agent tries again; if it stays so, tell the operator of the {peer}.",
     ),
     "peer_refused": ErrorCode(
-        what="The {peer} refused {request}: {what} [{code}]",
-        next_step="{next_step}",
+        what="The {peer} refused {request}: {said} [{refusal}]",
+        next_step="{advice}",
     ),
     # grants, leases, blobs
     "grant_unusable": ErrorCode(

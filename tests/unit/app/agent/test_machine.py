@@ -31,6 +31,7 @@ from app.agent.events import (
     LeaseInput,
     LeaseOffered,
     LeaseRefused,
+    LeaseUnusable,
     Recalled,
     RulingChanged,
     SubmitDeferred,
@@ -451,6 +452,48 @@ def test_a_lying_lab_gets_the_lease_back_at_once() -> None:
     run.answer(offer(L1, X), wait_s=99.0)
     run.tell(BlobFailed(grant=G1, blob=X, code="blob_is_false", retry_s=2.0, is_final=True))
     assert of(run, Exchange, abandons=((L1, "inputs_missing"),))
+
+
+def test_a_lab_that_lies_again_and_again_is_shunned() -> None:
+    run = started()
+    lie = BlobFailed(grant=G1, blob=X, code="false", retry_s=1.0, is_final=True, is_lie=True)
+    for number in range(3):
+        assert G1 in run.machine.model.grants
+        run.answer(offer(lease(number), X))
+        run.tell(lie)
+    assert of(run, Say, code="lab_shunned")
+    assert of(run, DropGrant, grant=G1)
+    run.tell(ContactReply(grants=(news(G2),), revoked=(), next_contact_s=300.0))
+    assert no(run, OpenGrant)
+    run.tell(Tick(), after_s=600.0)
+    run.tell(ContactReply(grants=(news(G2),), revoked=(), next_contact_s=300.0))
+    assert of(run, OpenGrant, grant=G2)
+
+
+def test_a_lease_that_makes_no_sense_goes_back_and_counts_against_the_lab() -> None:
+    run = started()
+    run.answer(LeaseUnusable(grant=G1, lease=L1, code="lease_unusable"))
+    assert of(run, RememberLease, lease=L1)
+    assert of(run, Exchange, abandons=((L1, "inputs_missing"),))
+    assert run.machine.model.grants[G1].faults == 1
+
+
+def test_nonsense_to_compute_counts_against_the_lab_and_not_the_card() -> None:
+    run = computing(L1)
+    run.tell(TaskRefused(card=0, lease=L1, code="graph_malformed", is_nonsense=True))
+    assert of(run, Exchange, abandons=((L1, "engine_failed"),))
+    assert run.machine.model.cards[0].failures == 0
+    assert run.machine.model.grants[G1].faults == 1
+
+
+def test_nothing_is_asked_for_while_too_many_results_wait() -> None:
+    run = started(kept_bytes=100)
+    run.answer(offer(L1), offer(L2), wait_s=1.0)
+    run.tell(EngineDone(card=0, lease=L1))
+    assert of(run, Exchange, commits=(L1,), want=3)
+    run.answer(wait_s=1.0)
+    run.tell(EngineDone(card=0, lease=L2))
+    assert of(run, Exchange, commits=(L2,), want=0)
 
 
 def test_a_lease_that_ends_while_its_inputs_are_fetched_is_given_back() -> None:

@@ -46,7 +46,7 @@ def test_a_ruling_lasts_as_long_as_its_last_cause() -> None:
 
 def decided(intent: Intent, extra: Verdict | None = None) -> CardRuling:
     rules = [*RULES, *([lambda snapshot, card: extra] if extra else [])]
-    return decide(NOW, rules, {0: intent})[0]  # type: ignore[arg-type]
+    return decide(NOW, rules, {0: intent})[0]
 
 
 def test_without_a_word_of_the_owner_cards_are_lent() -> None:

@@ -1,0 +1,96 @@
+"""What the agent says to the coordinator: enrolment by code, and contacts.
+
+Owns: these two dialogues. Must not: decide when; keep anything. Both block: they run on a lane.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from app.agent.link import Link
+from gpugoblin.errors import AgentError
+from gpugoblin.ids import DeviceId
+from gpugoblin.wire.codec import decode, encode, message_type
+from gpugoblin.wire.messages.contact import Contact, ContactReply
+from gpugoblin.wire.messages.enrol import (
+    EnrolPoll,
+    EnrolPollReply,
+    EnrolStart,
+    EnrolStartReply,
+)
+from gpugoblin.wire.signing import fingerprint
+
+__all__ = ["contact", "enrol"]
+
+SLOW_DOWN_S: Final = 5.0
+"""What `slow_down` adds to the interval (RFC 8628, section 3.5)."""
+
+LEAST_INTERVAL_S: Final = 0.05
+MOST_WAIT_S: Final = 3600.0
+
+
+def contact(link: Link, message: Contact) -> ContactReply:
+    """One contact.
+
+    Raises:
+        AgentError, WireError: see `Link.call` and `gpugoblin.wire.codec.decode`.
+    """
+    data = link.call(
+        "POST", "/v1/contact", encode(message), max_bytes=message_type(ContactReply).max_bytes
+    )
+    return decode(ContactReply, data)
+
+
+def enrol(
+    link: Link,
+    public_key: bytes,
+    show: Callable[[EnrolStartReply], None],
+    sleep: Callable[[float], None],
+) -> DeviceId:
+    """Asks for a code, shows it, and waits until somebody approves it.
+
+    Args:
+        show: called once with the code and the fingerprint.
+        sleep: waits between two polls.
+
+    Raises:
+        AgentError: `enrolment_denied`, `enrolment_expired`, `enrolment_fingerprint`, or as
+            `contact`.
+    """
+    data = link.call(
+        "POST",
+        "/v1/enrol/start",
+        encode(EnrolStart(public_key)),
+        max_bytes=message_type(EnrolStartReply).max_bytes,
+    )
+    started = decode(EnrolStartReply, data)
+    if started.fingerprint != fingerprint(public_key):
+        # Somebody in between has put a key of his own in the place of ours.
+        raise AgentError("enrolment_fingerprint", theirs=started.fingerprint)
+    show(started)
+    interval_s = max(LEAST_INTERVAL_S, started.interval_s)
+    waited_s = 0.0
+    while waited_s < min(started.expires_s, MOST_WAIT_S):
+        sleep(interval_s)
+        waited_s += interval_s
+        answer = _poll(link, started)
+        if answer.state == "slow_down":
+            interval_s += SLOW_DOWN_S
+        elif answer.state == "approved" and answer.device is not None:
+            return answer.device
+        elif answer.state == "denied":
+            raise AgentError("enrolment_denied")
+        elif answer.state == "expired":
+            break
+    raise AgentError("enrolment_expired", user_code=started.user_code)
+
+
+def _poll(link: Link, started: EnrolStartReply) -> EnrolPollReply:
+    data = link.call(
+        "POST",
+        "/v1/enrol/poll",
+        encode(EnrolPoll(started.enrolment)),
+        max_bytes=message_type(EnrolPollReply).max_bytes,
+    )
+    return decode(EnrolPollReply, data)
