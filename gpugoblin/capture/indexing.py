@@ -1,0 +1,149 @@
+"""`x[...]`: ints, slices with steps of 1 or more, None and Ellipsis.
+
+Owns: the reading of an index, and its two steps (one slice, one reshape). Must not: gather; picking
+by a list of positions is `take`.
+"""
+
+from __future__ import annotations
+
+from types import EllipsisType
+from typing import Any
+
+import numpy as np
+
+from gpugoblin.capture.applying import apply
+from gpugoblin.capture.caller import Place
+from gpugoblin.capture.expression import Value
+from gpugoblin.capture.shaping import reshape
+from gpugoblin.errors import CaptureError
+
+__all__ = ["Index", "take_index"]
+
+Part = int | slice | EllipsisType | None
+Index = Part | tuple[Part, ...]
+
+
+def take_index(value: Value, index: Index, place: Place) -> Value:
+    """What NumPy gives for `x[index]`.
+
+    Raises:
+        CaptureError: `index_refused`.
+    """
+    parts = _full(value, index if isinstance(index, tuple) else (index,), place)
+    start: list[int] = []
+    stop: list[int] = []
+    step: list[int] = []
+    shape: list[int] = []
+    for part in parts:
+        if part is None:
+            shape.append(1)
+            continue
+        extent = value.spec.shape[len(start)]
+        if isinstance(part, slice):
+            first, last, stride = _slice(value, part, extent, place)
+            shape.append(-(-(last - first) // stride))
+        else:
+            first, last, stride = _integer(value, part, extent, len(start), place)
+        start.append(first)
+        stop.append(last)
+        step.append(stride)
+    whole = all(
+        (first, last, stride) == (0, extent, 1)
+        for first, last, stride, extent in zip(start, stop, step, value.spec.shape, strict=True)
+    )
+    if not whole:
+        node = apply(
+            "slice", [value], place, start=tuple(start), stop=tuple(stop), step=tuple(step)
+        )
+        value = Value(node, 0)
+    return reshape(value, tuple(shape), place)
+
+
+def _full(value: Value, parts: tuple[Any, ...], place: Place) -> list[int | slice | None]:
+    """The index with its ellipsis written out: one part an axis, and the Nones."""
+    for part in parts:
+        if not (part is None or part is Ellipsis or isinstance(part, slice) or _is_int(part)):
+            raise _refused(
+                value,
+                parts,
+                f"{type(part).__name__} is not an int, a slice, None or ...",
+                "Pick positions with gg.take(x, indices, axis=0), choose elements with gg.where.",
+                place,
+            )
+    if sum(part is Ellipsis for part in parts) > 1:
+        raise _refused(value, parts, "there are two ellipses", "Write ... once.", place)
+    given = sum(part is not None and part is not Ellipsis for part in parts)
+    if given > value.spec.rank:
+        raise _refused(
+            value, parts, f"{given} axes are indexed", f"There are {value.spec.rank} axes.", place
+        )
+    rest: list[int | slice | None] = [slice(None)] * (value.spec.rank - given)
+    if not any(part is Ellipsis for part in parts):
+        return [*(_plain(part) for part in parts), *rest]
+    where = next(i for i, part in enumerate(parts) if part is Ellipsis)
+    return [
+        *(_plain(part) for part in parts[:where]),
+        *rest,
+        *(_plain(part) for part in parts[where + 1 :]),
+    ]
+
+
+def _slice(value: Value, part: slice, extent: int, place: Place) -> tuple[int, int, int]:
+    try:
+        first, last, stride = part.indices(extent)
+    except (TypeError, ValueError) as cause:
+        raise _refused(value, part, str(cause), "Use integers in slices.", place) from cause
+    if stride < 0:
+        raise _refused(
+            value,
+            part,
+            "steps below 0 are not taken",
+            "Turn an axis around with gg.take(x, numpy.arange(n)[::-1], axis=...).",
+            place,
+        )
+    return first, max(first, last), stride
+
+
+def _integer(value: Value, part: int, extent: int, axis: int, place: Place) -> tuple[int, int, int]:
+    if not -extent <= part < extent:
+        raise _refused(
+            value,
+            part,
+            f"axis {axis} has the extent {extent}",
+            f"Use {-extent} to {extent - 1}." if extent else "The axis is empty.",
+            place,
+        )
+    first = part % extent
+    return first, first + 1, 1
+
+
+def _is_int(part: object) -> bool:
+    return isinstance(part, int | np.integer) and not isinstance(part, bool)
+
+
+def _plain(part: Any) -> int | slice | None:
+    return part if part is None or isinstance(part, slice) else int(part)
+
+
+def _refused(value: Value, index: object, cause: str, fix: str, place: Place) -> CaptureError:
+    return CaptureError(
+        "index_refused",
+        line=place,
+        operands=str(value.spec),
+        index=_shown(index),
+        cause=cause,
+        fix=fix,
+    )
+
+
+def _shown(index: object) -> str:
+    if isinstance(index, tuple):
+        return "[" + ", ".join(_shown(part) for part in index) + "]"
+    if isinstance(index, slice):
+        ends = ["" if end is None else str(end) for end in (index.start, index.stop)]
+        return ":".join(ends if index.step is None else [*ends, str(index.step)])
+    if index is Ellipsis:
+        return "..."
+    if index is None or _is_int(index):
+        return str(index)
+    return type(index).__name__

@@ -1,0 +1,99 @@
+"""`a @ b`: NumPy's rules for vectors, batches and transposed operands.
+
+Owns: those rules; the product itself is one operator of the catalog. A transposed operand is read
+in place, never copied.
+"""
+
+from __future__ import annotations
+
+from gpugoblin.capture.applying import apply, describe, refused
+from gpugoblin.capture.caller import Place
+from gpugoblin.capture.dtypes import promote
+from gpugoblin.capture.elementwise import cast
+from gpugoblin.capture.expression import Value
+from gpugoblin.capture.shaping import broadcast_to, reshape
+from gpugoblin.errors import CaptureError
+
+__all__ = ["matmul"]
+
+
+def matmul(left: Value, right: Value, place: Place) -> Value:
+    """The product over the last axis of `left` and the last but one of `right`.
+
+    Vectors are rows on the left and columns on the right; leading axes are batches and broadcast.
+
+    Raises:
+        CaptureError: `dtypes_mixed`, `shapes_differ`, `argument_refused`.
+    """
+    dtype = promote("matmul", (left.spec.dtype, right.spec.dtype), describe([left, right]), place)
+    if dtype == "bool":
+        raise refused(
+            "matmul",
+            [left, right],
+            "it takes float32, int32, int64",
+            'Convert both: .astype("float32").',
+            place,
+        )
+    _require_inner(left, right, place)
+    row, column = left.spec.rank == 1, right.spec.rank == 1
+    a, b = cast(left, dtype, place), cast(right, dtype, place)
+    if row:
+        a = reshape(a, (1, a.spec.count), place)
+    if column:
+        b = reshape(b, (b.spec.count, 1), place)
+    product = _batched(a, b, place)
+    *batch, rows, columns = product.spec.shape
+    kept = (*([] if row else [rows]), *([] if column else [columns]))
+    return reshape(product, (*batch, *kept), place)
+
+
+def _batched(a: Value, b: Value, place: Place) -> Value:
+    batch = _batch(a, b, place)
+    a, transpose_a = _untransposed(broadcast_to(a, (*batch, *a.spec.shape[-2:]), place))
+    b, transpose_b = _untransposed(broadcast_to(b, (*batch, *b.spec.shape[-2:]), place))
+    node = apply("matmul", [a, b], place, transpose_a=transpose_a, transpose_b=transpose_b)
+    return Value(node, 0)
+
+
+def _untransposed(value: Value) -> tuple[Value, bool]:
+    """The operand beneath an exchange of the last two axes, and whether there was one."""
+    if value.node.operator == "permute":
+        rank = value.spec.rank
+        if value.node.attributes["axes"] == (*range(rank - 2), rank - 1, rank - 2):
+            return value.node.operands[0], True
+    return value, False
+
+
+def _batch(a: Value, b: Value, place: Place) -> tuple[int, ...]:
+    first, second = a.spec.shape[:-2], b.spec.shape[:-2]
+    rank = max(len(first), len(second))
+    batch: list[int] = []
+    for x, y in zip(
+        (1,) * (rank - len(first)) + first, (1,) * (rank - len(second)) + second, strict=True
+    ):
+        if x != y and 1 not in (x, y):
+            raise _differ(a, b, f"the batch extents {x} and {y} do not broadcast", place)
+        batch.append(y if x == 1 else x)
+    return tuple(batch)
+
+
+def _require_inner(left: Value, right: Value, place: Place) -> None:
+    if not left.spec.rank or not right.spec.rank:
+        raise refused(
+            "matmul", [left, right], "a 0-d array has no axis to sum over", "Use *.", place
+        )
+    inner = left.spec.shape[-1]
+    other = right.spec.shape[max(-2, -right.spec.rank)]
+    if inner != other:
+        raise _differ(left, right, f"the inner extents are {inner} and {other}", place)
+
+
+def _differ(left: Value, right: Value, cause: str, place: Place) -> CaptureError:
+    return CaptureError(
+        "shapes_differ",
+        line=place,
+        operator="matmul",
+        operands=describe([left, right]),
+        cause=cause,
+        fix="Transpose one side (a @ b.T), or reshape it.",
+    )

@@ -1,0 +1,168 @@
+"""The lab node of this machine: attach to the one that runs, or start it.
+
+Owns: its place on disk, the lock that keeps two clients from starting two, and the wait for its
+socket. The node is a process of its own that outlives every client. Must not: import the server;
+it is started with `python -I -m`, so that nothing of the researcher's program is in it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import importlib
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from gpugoblin.errors import ClientError, GoblinError
+from gpugoblin.wire.transport import Endpoint, Transport
+
+__all__ = ["LocalNode", "attach"]
+
+START_TIMEOUT_S: Final = 30.0
+POLL_S: Final = 0.02
+LONGEST_SOCKET_PATH: Final = 100
+LOG_TAIL_BYTES: Final = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class LocalNode:
+    """Where the node of one state directory is."""
+
+    state_dir: Path
+
+    @property
+    def config(self) -> Path:
+        return self.state_dir / "local.toml"
+
+    @property
+    def log(self) -> Path:
+        return self.state_dir / "local.log"
+
+    @property
+    def lock(self) -> Path:
+        return self.state_dir / "local.lock"
+
+    @property
+    def socket(self) -> Path:
+        """In the state directory, unless that path is too long for a Unix socket."""
+        plain = self.state_dir / "node.sock"
+        if len(os.fsencode(plain)) <= LONGEST_SOCKET_PATH:
+            return plain
+        name = hashlib.sha256(os.fsencode(self.state_dir)).hexdigest()[:16]
+        base = os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir()
+        return Path(base) / f"gpugoblin-{os.getuid()}" / f"{name}.sock"
+
+    @property
+    def endpoint(self) -> Endpoint:
+        return Endpoint(f"unix:{self.socket}")
+
+
+def attach(state_dir: Path) -> LocalNode:
+    """The running node of `state_dir`; starts it when there is none.
+
+    Raises:
+        ClientError: `local_unsupported`, `local_start_failed` (with the end of the node's log).
+    """
+    if not hasattr(socket, "AF_UNIX") or os.name != "posix":
+        raise ClientError("local_unsupported", missing="Unix sockets")
+    node = LocalNode(state_dir.expanduser().resolve())
+    if _answers(node):
+        return node
+    _private_directory(node.state_dir)
+    _private_directory(node.socket.parent)
+    with _locked(node.lock):
+        if not _answers(node):
+            _start(node)
+    return node
+
+
+def _answers(node: LocalNode) -> bool:
+    if not node.socket.exists():
+        return False
+    transport = Transport(node.endpoint, sleep=lambda _: None)
+    try:
+        transport.fetch("GET", "/v1/health", max_bytes=64 * 1024, read_timeout_s=10.0)
+    except GoblinError:
+        return False
+    finally:
+        transport.close()
+    return True
+
+
+def _start(node: LocalNode) -> None:
+    node.config.write_text(_config_text(node), encoding="utf-8")
+    launcher = subprocess.Popen(
+        [
+            sys.executable, "-I", "-m", "gpugoblin.client.launcher", str(node.log),
+            sys.executable, "-I", "-m", "server_stub.node", "serve", "--config", str(node.config),
+        ],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        cwd=node.state_dir,
+        start_new_session=True,
+    )  # fmt: skip
+    try:
+        _wait_until_ready(node, launcher)
+    finally:
+        launcher.communicate()  # closes its input: the node is on its own from here
+
+
+def _wait_until_ready(node: LocalNode, launcher: subprocess.Popen[bytes]) -> None:
+    deadline_s = time.monotonic() + START_TIMEOUT_S
+    while time.monotonic() < deadline_s:
+        if _answers(node):
+            return
+        if launcher.poll() is not None:
+            status = (launcher.stdout.read() if launcher.stdout else b"").split()[-1:]
+            shown = status[0].decode() if status else "unknown"
+            raise _failed(node, f"it ended with status {shown}")
+        time.sleep(POLL_S)
+    raise _failed(node, f"it was not ready within {START_TIMEOUT_S:g} s")
+
+
+def _failed(node: LocalNode, reason: str) -> ClientError:
+    tail = ""
+    with contextlib.suppress(OSError):
+        tail = node.log.read_bytes()[-LOG_TAIL_BYTES:].decode(errors="replace").strip()
+    last = tail.splitlines()[-1] if tail else "its log is empty"
+    return ClientError("local_start_failed", reason=f"{reason} ({last})", log=node.log)
+
+
+def _config_text(node: LocalNode) -> str:
+    """TOML; JSON's quoting of a text is also TOML's."""
+    lines = {
+        "state_dir": json.dumps(str(node.state_dir / "node")),
+        "socket": json.dumps(str(node.socket)),
+    }
+    return "".join(f"{key} = {value}\n" for key, value in lines.items())
+
+
+def _private_directory(path: Path) -> None:
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    owner = path.stat().st_uid
+    if owner != os.getuid():
+        raise ClientError(
+            "local_unsupported", missing=f"a directory of your own at {path} (it has owner {owner})"
+        )
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Held by one client at a time; the system lets go of it when a client dies."""
+    fcntl = importlib.import_module("fcntl")  # not there on every system that runs the client
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,68 @@
+"""The functions of the package that concern jobs, on the session in use.
+
+Owns: `gg.jobs`, `gg.get`, `gg.save`, `gg.compute`, `gg.estimate`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Unpack
+
+from gpugoblin.capture.array import Array
+from gpugoblin.capture.runner import CURRENT, SubmitOptions
+from gpugoblin.catalog.spec import Array as NumpyArray
+from gpugoblin.client.job import Job
+from gpugoblin.client.session import Session
+from gpugoblin.client.views import PlanView
+from gpugoblin.errors import ClientError
+
+__all__ = ["compute", "estimate", "get", "jobs", "save"]
+
+
+def jobs() -> list[Job]:
+    """All jobs of yours on the lab node, the newest first.
+
+    Raises:
+        ClientError: `not_connected`, `node_unreachable`.
+    """
+    return _session().jobs()
+
+
+def get(name: str) -> Job:
+    """The job of a name, wherever and whenever it was submitted.
+
+    Raises:
+        RemoteError: the node has none of that name.
+        ClientError: `not_connected`, `node_unreachable`.
+    """
+    return _session().get(name)
+
+
+def save(arrays: Sequence[Array], **options: Unpack[SubmitOptions]) -> Job:
+    """Submits several arrays as one job; `job.arrays` has them in order. See `Array.save`."""
+    return _session().save(arrays, None, None, options)
+
+
+def compute(
+    *arrays: Array, timeout: float | None = None, **options: Unpack[SubmitOptions]
+) -> tuple[NumpyArray, ...]:
+    """Computes several arrays together, so that what they share is computed once."""
+    return _session().compute(arrays, timeout, None, options)
+
+
+def estimate(*arrays: Array, **options: Unpack[SubmitOptions]) -> PlanView:
+    """Tasks, bytes, memory, seconds and gain of a computation, before anything starts.
+
+    Raises:
+        RemoteError: the planner refuses it, with the reason.
+        ClientError: `not_connected`, `node_unreachable`.
+    """
+    block_axis = arrays[0].block_axis if len(arrays) == 1 else None
+    return _session().estimate(arrays, block_axis, options)
+
+
+def _session() -> Session:
+    session = CURRENT.get()
+    if not isinstance(session, Session):
+        raise ClientError("not_connected")
+    return session

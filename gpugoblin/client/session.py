@@ -1,0 +1,262 @@
+"""A session: the link between this process and one lab node.
+
+Owns: connecting, submitting, finding jobs again, and what is said once. Several sessions, and
+several processes, may use one node. Must not: hold anything that would be lost with the process.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+
+from gpugoblin.capture.array import Array
+from gpugoblin.capture.lower import lower
+from gpugoblin.capture.runner import CURRENT, PathLike, SubmitOptions
+from gpugoblin.catalog.spec import Array as NumpyArray
+from gpugoblin.client import local
+from gpugoblin.client.config import ClientConfig, default_state_dir, load
+from gpugoblin.client.job import Job
+from gpugoblin.client.notices import GRID, NO_SANDBOX, Notices
+from gpugoblin.client.submitting import Target, input_arrays, submission, target
+from gpugoblin.client.views import PlanView
+from gpugoblin.errors import ClientError
+from gpugoblin.ids import fresh_id
+from gpugoblin.wire.messages.job import JobInfo, JobList, JobSubmit, OutputSave
+from gpugoblin.wire.remote import RemoteError
+from gpugoblin.wire.transport import Endpoint, Transport
+
+__all__ = ["Session", "connect"]
+
+MAX_HEALTH_BYTES = 64 * 1024
+
+
+def connect(
+    node: str | None = None,
+    *,
+    token: str | None = None,
+    certificate_sha256: str | None = None,
+    ca_file: str | None = None,
+    state_dir: PathLike | None = None,
+    config: PathLike | None = None,
+) -> Session:
+    """Connects to a lab node; later calls such as `x.compute()` use it.
+
+    Args:
+        node: `"local"` for this machine (its node is started when none runs, and stays),
+            `"https://host:port"`, or `"unix:/path"`; None: as the configuration says.
+        token, certificate_sha256, ca_file: instead of the configuration's.
+        state_dir: where the local node keeps its state.
+        config: the configuration file, instead of the usual one.
+
+    Returns:
+        the session; also a context manager that closes itself (jobs go on).
+
+    Raises:
+        ClientError: `not_connected` when nothing is configured, `config_malformed`,
+            `token_missing`, `address_malformed`, `node_unreachable`, `node_not_trusted`,
+            `local_unsupported`, `local_start_failed`.
+        RemoteError: the node refuses the token.
+    """
+    settings = load(None if config is None else Path(config))
+    given = {"token": token, "certificate_sha256": certificate_sha256, "ca_file": ca_file}
+    changed = {key: value for key, value in given.items() if value is not None}
+    settings = dataclasses.replace(settings, **changed)
+    address = node or settings.node
+    if not address:
+        raise ClientError("not_connected")
+    if address == "local":
+        place = state_dir or settings.state_dir or default_state_dir()
+        session = Session(settings, None, Path(place))
+    else:
+        session = Session(settings, settings.endpoint(address), None)
+    CURRENT.enter(session)
+    return session
+
+
+class Session:
+    """See `connect`.
+
+    Args:
+        settings: the configuration.
+        endpoint: of a node that is there; None for the node of `state_dir` on this machine.
+    """
+
+    def __init__(
+        self, settings: ClientConfig, endpoint: Endpoint | None, state_dir: Path | None
+    ) -> None:
+        self._settings = settings
+        self._state_dir = state_dir
+        self._notices = Notices()
+        if endpoint is None:
+            endpoint = local.attach(state_dir or default_state_dir()).endpoint
+        self._transport = Transport(endpoint)
+        try:
+            self._health = self._ask_health()
+        except BaseException:
+            self._transport.close()
+            raise
+        if self.is_local and self._health.get("sandbox") == "none":
+            self._notices.say_once(NO_SANDBOX)
+
+    @property
+    def is_local(self) -> bool:
+        """True for the node of this machine that `connect("local")` started or found."""
+        return self._state_dir is not None
+
+    @property
+    def address(self) -> str:
+        return self._transport.endpoint.address
+
+    @property
+    def transport(self) -> Transport:
+        return self._transport
+
+    @property
+    def node_key(self) -> str:
+        """The key that certificates must be signed with; empty when none is known."""
+        known = self._settings.node_key or self._health.get("node_key")
+        return known if isinstance(known, str) else ""
+
+    @property
+    def health(self) -> dict[str, Any]:
+        """What the node says about itself."""
+        return self._ask_health()
+
+    def save(
+        self,
+        arrays: Sequence[Array],
+        path: PathLike | None = None,
+        block_axis: int | None = None,
+        options: SubmitOptions | None = None,
+    ) -> Job:
+        """Submits arrays as one job; see `Array.save`. A path takes one array."""
+        options = options or {}
+        place = target(path)
+        overwrite = options.get("overwrite", False)
+        # Paths are places on the node's machine; over HTTPS the node keeps the result for us.
+        here = place.format != "node" and not self._transport.endpoint.socket_path
+        output = Target().save(overwrite) if here else place.save(overwrite)
+        message = self._message(arrays, output, options, block_axis)
+        self._warn(message)
+        info = self._submit(message, overwrite)
+        job = Job(self, info)
+        if here:
+            job.download(place, overwrite)
+        return job
+
+    def compute(
+        self,
+        arrays: Sequence[Array],
+        timeout: float | None = None,
+        block_axis: int | None = None,
+        options: SubmitOptions | None = None,
+    ) -> tuple[NumpyArray, ...]:
+        """Submits, waits and reads; a job without a name is removed once it has been read."""
+        options = options or {}
+        unnamed = not options.get("name")
+        if unnamed:
+            options = {**options, "name": fresh_id("compute")}
+        job = self.save(arrays, None, block_axis, options)
+        job.wait(timeout)
+        numbers = tuple(array.numpy() for array in job.arrays)
+        if unnamed:
+            job.delete()
+        return numbers
+
+    def estimate(
+        self,
+        arrays: Sequence[Array],
+        block_axis: int | None = None,
+        options: SubmitOptions | None = None,
+    ) -> PlanView:
+        """The plan and its figures; nothing is started or kept."""
+        message = self._message(arrays, OutputSave(), options or {}, block_axis)
+        return PlanView.of(self._plan(message).plan)
+
+    def jobs(self) -> list[Job]:
+        """All jobs of yours, the newest first."""
+        return [Job(self, info) for info in self._transport.call("GET", "/v1/jobs", JobList).jobs]
+
+    def get(self, name: str) -> Job:
+        """The job of a name (or id), wherever it was submitted.
+
+        Raises:
+            RemoteError: there is none.
+        """
+        return Job(self, self._transport.call("GET", f"/v1/jobs/{quote(name, safe='')}", JobInfo))
+
+    def reconnect(self) -> None:
+        """After the node was away: starts the local one again, else does nothing."""
+        if self._state_dir is not None:
+            local.attach(self._state_dir)
+
+    def say(self, text: str) -> None:
+        """Tells the researcher, on standard error."""
+        self._notices.say(text)
+
+    def close(self) -> None:
+        """Ends the session. The node and its jobs go on."""
+        CURRENT.leave(self)
+        self._transport.close()
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<gpugoblin session with the lab node at {self.address}>"
+
+    def _message(
+        self,
+        arrays: Sequence[Array],
+        output: OutputSave,
+        options: SubmitOptions,
+        block_axis: int | None,
+    ) -> JobSubmit:
+        lowered = lower([array.value for array in arrays])
+        inputs = input_arrays(lowered, self._transport)
+        outputs = (output, *(OutputSave(overwrite=output.overwrite) for _ in arrays[1:]))
+        if self.is_local and options.get("executor", "auto") == "auto":
+            options = {**options, "executor": "local"}
+        return submission(lowered, inputs, outputs, options, block_axis)
+
+    def _warn(self, message: JobSubmit) -> None:
+        """Says what contributors can see, before the first job that leaves the lab."""
+        if message.executor == "local" or self._notices.heard(GRID):
+            return
+        if message.executor == "grid" or self._plan(message).plan.executor == "grid":
+            self._notices.say_once(GRID)
+
+    def _plan(self, message: JobSubmit) -> JobInfo:
+        trial = msgspec.structs.replace(message, dry_run=True)
+        return self._transport.call("POST", "/v1/jobs", JobInfo, body=trial, repeatable=True)
+
+    def _submit(self, message: JobSubmit, overwrite: bool) -> JobInfo:
+        """A named submission may be repeated: the same name and content attaches."""
+        try:
+            return self._transport.call("POST", "/v1/jobs", JobInfo, body=message, repeatable=True)
+        except RemoteError as refusal:
+            if refusal.code != "job_name_taken" or not overwrite:
+                raise
+        name = quote(message.name or "", safe="")
+        self._transport.fetch("DELETE", f"/v1/jobs/{name}", max_bytes=MAX_HEALTH_BYTES)
+        return self._transport.call("POST", "/v1/jobs", JobInfo, body=message, repeatable=True)
+
+    def _ask_health(self) -> dict[str, Any]:
+        data = self._transport.fetch("GET", "/v1/health", max_bytes=MAX_HEALTH_BYTES)
+        try:
+            return msgspec.json.decode(data, type=dict[str, Any])
+        except msgspec.DecodeError as cause:
+            raise ClientError(
+                "reply_unexpected",
+                address=self.address,
+                request="GET /v1/health",
+                reason=str(cause),
+            ) from cause
