@@ -1,0 +1,74 @@
+"""The command `gpugoblin`: finds its commands by entry points and imports only the one that runs.
+
+Owns: the first word of the command line, and how errors end a command. A command is an entry point
+of the group `gpugoblin.commands`: a function that takes the rest of the words and returns the exit
+status. Must not: know any command.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import EntryPoint, entry_points
+from typing import Final
+
+from gpugoblin import __version__
+from gpugoblin.errors import ClientError, GoblinError
+
+__all__ = ["GROUP", "commands", "main"]
+
+GROUP: Final = "gpugoblin.commands"
+USAGE_STATUS: Final = 2
+ERROR_STATUS: Final = 1
+INTERRUPTED_STATUS: Final = 130
+_EXTRAS: Final = {"gpugoblin": "all", "server_stub": "node", "app": "app"}
+
+Command = Callable[[list[str]], int]
+
+
+def commands() -> Mapping[str, EntryPoint]:
+    """The installed commands by name. Nothing of them is imported."""
+    return {entry.name: entry for entry in entry_points(group=GROUP)}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one command and returns its exit status: 0 done, 1 an error, 2 wrong usage."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    known = commands()
+    if not words or words[0] in ("-h", "--help", "help"):
+        print(_usage(known))
+        return 0 if words else USAGE_STATUS
+    if words[0] in ("-V", "--version"):
+        print(f"gpugoblin {__version__}")
+        return 0
+    entry = known.get(words[0])
+    if entry is None:
+        print(f"gpugoblin: there is no command {words[0]!r}.\n{_usage(known)}", file=sys.stderr)
+        return USAGE_STATUS
+    try:
+        return _load(entry)(words[1:])
+    except GoblinError as error:
+        print(f"gpugoblin: {error}", file=sys.stderr)
+        return ERROR_STATUS
+    except KeyboardInterrupt:
+        return INTERRUPTED_STATUS
+    except BrokenPipeError:
+        # Whoever read our output has seen enough; the stream must not complain at exit either.
+        sys.stdout = None
+        return 0
+
+
+def _load(entry: EntryPoint) -> Command:
+    try:
+        command: Command = entry.load()
+    except ImportError as cause:
+        extra = _EXTRAS.get(entry.module.partition(".")[0], "all")
+        raise ClientError(
+            "command_failed", command=entry.name, reason=str(cause), extra=extra
+        ) from cause
+    return command
+
+
+def _usage(known: Mapping[str, EntryPoint]) -> str:
+    names = ", ".join(sorted(known)) or "none is installed"
+    return f"usage: gpugoblin COMMAND ...\ncommands: {names}\nhelp: gpugoblin COMMAND --help"

@@ -1,0 +1,105 @@
+"""The researcher's commands: `gpugoblin jobs` and `gpugoblin job`.
+
+Owns: their words and their output, for people or as JSON. They use the node of the configuration,
+or the one named by `--node`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+from rich.console import Console
+
+from gpugoblin.client.job import Job
+from gpugoblin.client.session import Session, connect
+from gpugoblin.client.views import StatusView, jobs_table
+
+__all__ = ["job", "jobs"]
+
+
+def jobs(words: Sequence[str]) -> int:
+    """`gpugoblin jobs [--json]`: all jobs of yours."""
+    parser = _parser("jobs", "Your jobs on the lab node, the newest first.")
+    given = parser.parse_args(words)
+    with _connect(given) as session:
+        infos = [found.info for found in session.jobs()]
+    if given.json:
+        _print_json(infos)
+    else:
+        Console(soft_wrap=True).print(jobs_table(infos))
+    return 0
+
+
+def job(words: Sequence[str]) -> int:
+    """`gpugoblin job show|wait|cancel|certificate NAME [--json]`."""
+    parser = _parser("job", "One job: how it stands, waiting for it, ending it, its certificate.")
+    verbs: dict[str, Callable[[Job, argparse.Namespace], int]] = {
+        "show": _show,
+        "wait": _wait,
+        "cancel": _cancel,
+        "certificate": _certificate,
+    }
+    parser.add_argument("verb", choices=sorted(verbs))
+    parser.add_argument("name", help="the job's name or id")
+    parser.add_argument("--timeout", type=float, metavar="SECONDS", help="for wait")
+    given = parser.parse_args(words)
+    with _connect(given) as session:
+        return verbs[given.verb](session.get(given.name), given)
+
+
+def _show(found: Job, given: argparse.Namespace) -> int:
+    if given.json:
+        _print_json(found.info)
+    else:
+        console = Console()
+        console.print(StatusView(found.info).__rich__())
+        console.print(found.plan().__rich__())
+    return 0
+
+
+def _wait(found: Job, given: argparse.Namespace) -> int:
+    found.wait(given.timeout)
+    return _told(found, given)
+
+
+def _cancel(found: Job, given: argparse.Namespace) -> int:
+    found.cancel()
+    return _told(found, given)
+
+
+def _certificate(found: Job, given: argparse.Namespace) -> int:
+    certificate = found.certificate()
+    print(certificate.to_json() if given.json else certificate)
+    return 0
+
+
+def _told(found: Job, given: argparse.Namespace) -> int:
+    if given.json:
+        _print_json(found.info)
+    else:
+        print(StatusView(found.info).line())
+    return 0
+
+
+def _parser(command: str, description: str) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog=f"gpugoblin {command}", description=description)
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--node", help='"local", "https://host:port" or "unix:/path"')
+    parser.add_argument("--state-dir", help="of the lab node of this machine")
+    parser.add_argument("--config", help="the configuration file")
+    return parser
+
+
+def _connect(given: argparse.Namespace) -> Session:
+    return connect(given.node, state_dir=given.state_dir, config=given.config)
+
+
+def _print_json(value: Any) -> None:
+    plain = msgspec.to_builtins(value)
+    json.dump(plain, sys.stdout, indent=2)
+    sys.stdout.write("\n")
