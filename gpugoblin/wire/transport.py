@@ -7,6 +7,7 @@ where repeating cannot do a thing twice. Must not: know what a job or an array i
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -34,6 +35,7 @@ BACKOFF_S: Final = (0.1, 0.4, 1.6)
 """Pauses before the second, third and fourth try of a request that may be repeated."""
 TRY_LATER: Final = frozenset({502, 503, 504})
 CONNECTIONS: Final = 8
+_PREFIX: Final = re.compile(r"^[\w<. ]*Connection\w*\(.*?\): ")
 LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -345,5 +347,5 @@ def _chain(cause: BaseException) -> list[BaseException]:
 
 def _innermost(cause: Exception) -> str:
     """The last and plainest sentence of a nest of network errors."""
-    text = str(_chain(cause)[-1])
+    text = _PREFIX.sub("", str(_chain(cause)[-1]))
     return text.rsplit("Failed to establish a new connection: ", 1)[-1].rstrip(".")
