@@ -86,6 +86,8 @@ def launch(spec: EngineLaunch, walls: Walls = WALLS) -> EngineProcess | PlainPro
             process.found(_find_engine(process, walls.bwrap, _uid(drop)))
         process.expectation = _expectation(spec, process.level, _uid(drop))
         limits.volunteer_for_oom(process.engine_pid)
+        if spec.level == "full":
+            limits.limit_tasks(process.engine_pid)
     except ProcessLookupError:
         process.wait(START_LIMIT_S)
         raise _failure(process, walls.bwrap, _uid(drop)) from None
@@ -195,7 +197,7 @@ def _full(spec: EngineLaunch, walls: Walls, drop: Drop | None) -> EngineProcess:
             masked=masked,
             environment=spec.environment,
         )
-        command = limits.prefix(spec.memory_bytes) + bwrap.command(
+        command = limits.prefix(spec.memory_bytes, drop is not None) + bwrap.command(
             str(walls.bwrap), view, _engine_words(spec, bwrap.INSIDE_ROOT, walls)
         )
         kept = (spec.control_fd, spec.input_fd, spec.output_fd, seccomp_fd, status_theirs)
@@ -224,7 +226,9 @@ def _reduced(spec: EngineLaunch, walls: Walls, drop: Drop | None) -> EngineProce
     runtime_lock = hold(spec.runtime)
     try:
         kept = (spec.control_fd, spec.input_fd, spec.output_fd)
-        command = limits.prefix(spec.memory_bytes) + _engine_words(spec, root, walls)
+        command = limits.prefix(spec.memory_bytes, drop is not None) + _engine_words(
+            spec, root, walls
+        )
         process, stderr = _popen(command, kept, environment, drop)
     except BaseException:
         os.close(runtime_lock)

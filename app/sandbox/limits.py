@@ -19,6 +19,7 @@ __all__ = [
     "PRLIMIT",
     "Cgroup",
     "delegated_cgroup",
+    "limit_tasks",
     "prefix",
     "volunteer_for_oom",
     "wished_limits",
@@ -31,6 +32,9 @@ FILE_BYTES: Final = GIB
 OPEN_FILES: Final = 256
 STACK_BYTES: Final = 8 * 1024 * 1024
 
+ENGINE_TASKS: Final = 256
+USER_TASKS: Final = 1024
+"""Threads of all engines of the dedicated user together."""
 PRLIMIT: Final = Path("/usr/bin/prlimit")
 
 _OPTIONS: Final = {
@@ -72,19 +76,43 @@ def wished_limits(memory_bytes: int) -> dict[int, int]:
     }
 
 
-def prefix(memory_bytes: int) -> list[str]:
+def prefix(memory_bytes: int, dedicated_user: bool) -> list[str]:
     """The words in front of a command that make it run under the limits.
 
     A program sets them on itself before it becomes the sandbox: setting them from outside needs
     CAP_SYS_RESOURCE as soon as the engine is another user's, and containers take that away. Never
     asks for more than this process has itself, which an ordinary user could not get.
+
+    Args:
+        dedicated_user: the user has no processes but engines, so their number can be limited.
     """
     words = [str(PRLIMIT)]
     for which, wished in wished_limits(memory_bytes).items():
         _, hard = resource.getrlimit(which)
         value = wished if hard == resource.RLIM_INFINITY else min(wished, hard)
         words.append(f"--{_OPTIONS[which]}={value}:{value}")
+    if dedicated_user:
+        words.append(f"--nproc={USER_TASKS}:{USER_TASKS}")
     return words
+
+
+def limit_tasks(pid: int) -> bool:
+    """At most `ENGINE_TASKS` threads, counted in the engine's own user namespace.
+
+    Only after that namespace was made: before, the user's other processes would count. Where the
+    engine is another user's and we lack CAP_SYS_RESOURCE, the limit of `prefix` has to do.
+
+    Returns:
+        False in that case.
+
+    Raises:
+        ProcessLookupError: it has ended.
+    """
+    try:
+        resource.prlimit(pid, resource.RLIMIT_NPROC, (ENGINE_TASKS, ENGINE_TASKS))
+    except PermissionError:
+        return False
+    return True
 
 
 def volunteer_for_oom(pid: int) -> None:

@@ -1,0 +1,146 @@
+"""Every attack of the table against a fully walled engine, and the control without walls.
+
+An attack counts as stopped only with the very answer that its wall gives, so that one which fails
+for another reason is noticed. The control run proves of each attack that can be tried without harm
+that it does work where no wall stands.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import signal
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from app.sandbox.spec import Level, Runtime
+
+from .conftest import Answer, Subject
+
+
+def _table() -> ModuleType:
+    """The package of attacks as it is called inside, imported for its table alone."""
+    top = Path(__file__).parent / "inside"
+    specification = importlib.util.spec_from_file_location(
+        "attack_inside", top / "__init__.py", submodule_search_locations=[str(top)]
+    )
+    assert specification is not None
+    assert specification.loader is not None
+    package = importlib.util.module_from_spec(specification)
+    sys.modules["attack_inside"] = package
+    specification.loader.exec_module(package)
+    importlib.import_module("attack_inside.every").load()
+    return importlib.import_module("attack_inside.table")
+
+
+ROWS = _table().ROWS
+HARMLESS_READS = {
+    "own_environment",
+    "counters_of_the_loopback",
+    "mount_table",
+    "own_dumpable_flag",
+}
+
+
+@pytest.fixture(scope="module")
+def shared(runtime: Runtime, bait: Mapping[str, Any]) -> Iterator[Subject]:
+    """An engine with NumPy for all attacks that it survives."""
+    with Subject(runtime, bait, "full", numpy=True) as subject:
+        yield subject
+
+
+@pytest.fixture(scope="module")
+def unwalled(runtime: Runtime, bait: Mapping[str, Any]) -> Iterator[Subject]:
+    with Subject(runtime, bait, "none") as subject:
+        yield subject
+
+
+def _judge(name: str, answer: Answer) -> None:
+    row = ROWS[name]
+    if row.expected == "killed":
+        assert answer.status == -signal.SIGSYS, answer
+    elif row.expected == "bounded":
+        assert answer.kind == "bounded", answer
+        assert answer.figure <= row.limit, answer
+        assert not row.answers or answer.answer in row.answers, answer
+    elif row.expected == "read":
+        assert answer.kind == "read", answer
+    else:
+        assert answer.kind == "refused", answer
+        assert answer.answer in row.answers, answer
+
+
+@pytest.mark.parametrize("name", [name for name, row in ROWS.items() if not row.alone])
+def test_attack_is_stopped(shared: Subject, name: str) -> None:
+    _judge(name, shared.attack(name))
+
+
+@pytest.mark.parametrize("name", [name for name, row in ROWS.items() if row.alone])
+def test_attack_that_costs_an_engine_is_stopped(
+    runtime: Runtime, bait: Mapping[str, Any], name: str
+) -> None:
+    with Subject(runtime, bait, "full") as subject:
+        _judge(name, subject.attack(name))
+
+
+@pytest.mark.parametrize("name", [name for name, row in ROWS.items() if row.control])
+def test_attack_works_where_no_wall_stands(unwalled: Subject, name: str) -> None:
+    assert unwalled.attack(name).kind == "opened"
+
+
+def test_table_is_long_and_only_four_harmless_reads_remain() -> None:
+    kinds = Counter(row.expected for row in ROWS.values())
+    assert len(ROWS) >= 200
+    assert kinds["killed"] >= 30
+    assert {name for name, row in ROWS.items() if row.expected == "read"} == HARMLESS_READS
+    assert sum(row.control for row in ROWS.values()) >= 60
+
+
+def test_harmless_reads_tell_nothing_of_the_host(shared: Subject) -> None:
+    allowed = {"PATH", "HOME", "LANG", "LD_LIBRARY_PATH", "PYTHONHASHSEED", "PWD"}
+    allowed |= {"OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "ATTACK_NUMPY"}
+    names = set(shared.attack("own_environment").answer.split())
+    assert {name for name in names if not name.startswith("GPUGOBLIN_")} <= allowed
+    counters = shared.attack("counters_of_the_loopback").answer.splitlines()[2:]
+    assert [line.split(":")[0].strip() for line in counters] == ["lo"]
+    assert "/home" not in shared.attack("mount_table").answer
+
+
+def test_descriptors_sent_to_the_parent_do_not_arrive(shared: Subject) -> None:
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    assert shared.attack("hundred_descriptors").kind == "bounded"
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+def test_engine_is_proven_before_and_after_the_attacks(shared: Subject) -> None:
+    assert shared.process is not None
+    assert shared.process.attest().level == "full"
+
+
+REDUCED_NEEDS_NAMESPACES = {
+    # What only a namespace answers; the filter's or Landlock's answer stands in most rows.
+    "learn_user_and_host",
+    "counters_of_the_loopback",
+    "credentials_of_somebody",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("level", ["reduced"])
+def test_reduced_level_stops_what_needs_no_namespace(
+    runtime: Runtime, bait: Mapping[str, Any], level: Level
+) -> None:
+    wrong: dict[str, Answer] = {}
+    with Subject(runtime, bait, level) as subject:
+        for name, row in ROWS.items():
+            if row.alone or name in REDUCED_NEEDS_NAMESPACES:
+                continue
+            answer = subject.attack(name)
+            if answer.kind in ("opened", "ended"):
+                wrong[name] = answer
+    assert wrong == {}
