@@ -1,4 +1,4 @@
-"""Arrays for the operators' samples, made from a generator. Owns: empty, strided and special ones."""
+"""Arrays for the operators' samples, made from a generator: also empty and strided ones."""
 
 from __future__ import annotations
 

@@ -45,8 +45,11 @@ def _errors(errors: Sequence[Error]) -> list[Array]:
 
 def _settle(spread: Array, *errors: Array) -> Array:
     """0 where every operand is exact; infinite where one is unbounded or the rule found NaN."""
-    exact = np.logical_and.reduce([error == 0 for error in errors])
-    open_end = np.logical_or.reduce([np.isinf(error) for error in errors])
+    exact: Array | bool = True
+    open_end: Array | bool = False
+    for error in errors:
+        exact = exact & (error == 0)
+        open_end = open_end | np.isinf(error)
     return np.where(exact, 0.0, np.where(open_end | np.isnan(spread), np.inf, spread))
 
 
