@@ -53,8 +53,10 @@ def main(arguments: list[str]) -> int:
     session = Session(control, arenas, threads, memory_bytes, backend)
     report: dict[str, bool | int | str] = {}
     if walls:
+        from app.engine.identity import kernel_set
         from app.sandbox.inside import enter_last
 
+        kernel_set(backend)  # from its own sources, which nothing lists behind the inner walls
         report = enter_last()
     return session.serve(report)
 
