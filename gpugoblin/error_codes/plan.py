@@ -6,4 +6,33 @@ from gpugoblin.error_codes.spec import ErrorCode
 
 __all__ = ["CODES"]
 
-CODES: dict[str, ErrorCode] = {}
+CODES: dict[str, ErrorCode] = {
+    "plan_does_not_fit": ErrorCode(
+        what="The smallest block of {operator} with output {output} needs {needed_bytes} bytes; "
+        "an engine offers {limit_bytes}.",
+        next_step="Lend engines with more memory, or raise the node's memory setting.",
+    ),
+    "plan_not_splittable": ErrorCode(
+        what="{operator} with output {output} needs {needed_bytes} bytes at once and cannot be "
+        "cut ({reason}); an engine offers {limit_bytes}.",
+        next_step="Write the computation so that this step works on smaller arrays, or raise the "
+        "node's memory setting.",
+    ),
+    "plan_not_a_product": ErrorCode(
+        what="The graph is no product of two inputs, so it cannot be planned as one.",
+        next_step="Use the general planner; report this if the node asked for it.",
+    ),
+    "plan_block_axis": ErrorCode(
+        what="The graph cannot be cut along axis {axis}: {operator} {reason}.",
+        next_step="Choose another axis, or leave the choice to the planner.",
+    ),
+    "plan_task_unknown": ErrorCode(
+        what="The plan has {count} tasks; there is no task {index}.",
+        next_step="Ask for a task that the plan has.",
+    ),
+    "plan_no_gain": ErrorCode(
+        what="On the network this job would take {estimate_s:.3g} s, on the lab node alone "
+        "{alone_s:.3g} s.",
+        next_step="Run it locally, or pass force=True.",
+    ),
+}

@@ -79,7 +79,7 @@ CODES: dict[str, ErrorCode] = {
         what="The file {path} has no tensor {member!r}; it holds {known}.",
         next_step="Name one of them.",
     ),
-    "array_changed": ErrorCode(
+    "array_file_changed": ErrorCode(
         what="The array file {path} is {found}, but the job was planned for {expected}.",
         next_step="Restore the file, or submit the job again.",
     ),

@@ -29,7 +29,7 @@ CODES: dict[str, ErrorCode] = {
         what="Output {output} has {found} where the task declares {expected}.",
         next_step="Nothing is lost; the task is computed again by someone else.",
     ),
-    "worker_lost": ErrorCode(
+    "item_kills_worker": ErrorCode(
         what="The worker process ended {deaths} times while it did the item {work} "
         "({kind}); the last words were: {reason}.",
         next_step="Look at the node's log; free memory or lower the node's memory setting.",

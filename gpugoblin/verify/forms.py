@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -53,6 +53,10 @@ class ProductForm:
     @property
     def flops(self) -> int:
         return 2 * self.batch_count * self.rows * self.inner * self.columns
+
+    def with_rows(self, rows: int) -> ProductForm:
+        """The same product for some of its rows."""
+        return replace(self, rows=rows)
 
     def left_matrices(self, array: Array) -> Iterator[Array]:
         """The left operands as views of shape `(rows, inner)`, one a batch index."""

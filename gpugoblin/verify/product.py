@@ -53,6 +53,19 @@ class ProductVerdict:
     threshold: float
     code: str = ""
 
+    def worse(self, other: ProductVerdict) -> ProductVerdict:
+        """The verdict about both parts of a result; a part that cannot be judged decides."""
+        for verdict in (self, other):
+            if verdict.code == "product_undecidable":
+                return verdict
+        accepted = self.accepted and other.accepted
+        return ProductVerdict(
+            accepted,
+            max(self.error, other.error),
+            max(self.threshold, other.threshold),
+            "" if accepted else "product_mismatch",
+        )
+
 
 def project_right(form: ProductForm, right: Array) -> tuple[RightHand, ...]:
     """Draws secrets and projects the right operand: once a panel, again after any rejection.

@@ -26,10 +26,12 @@ __all__ = [
     "BLOCK_COLUMNS",
     "DENSE_VECTORS",
     "INTEGER_VECTORS",
+    "ProjectionSum",
     "RightHand",
     "Secret",
     "draw",
     "right_hand",
+    "vector_count",
 ]
 
 BLOCK_COLUMNS: Final = 128
@@ -104,22 +106,65 @@ def draw(columns: int, dtype: str) -> Secret:
     return Secret(signs, width, matrix)
 
 
-def right_hand(right: Array, secret: Secret) -> RightHand:
-    """Projects one right operand of shape (inner, columns)."""
-    with np.errstate(all="ignore"):
-        projected = np.matmul(right, secret.matrix)
-    if right.dtype != np.float32:
-        return RightHand(secret, projected, np.ones(projected.shape[1]), True)
-    blocks, inner = secret.blocks, max(1, right.shape[0])
-    with np.errstate(all="ignore"):
+class ProjectionSum:
+    """A right operand projected in pieces: bands of its rows, or of its columns.
+
+    Args:
+        inner: rows of the operand. Every element must be given exactly once.
+    """
+
+    def __init__(self, secret: Secret, inner: int) -> None:
+        vectors = secret.matrix.shape[1]
+        self._secret = secret
+        self._projected = np.zeros((inner, vectors), secret.matrix.dtype)
+        self._energy = np.zeros(secret.matrix.shape[0])
+        self._floating = secret.matrix.dtype == np.float32
+
+    def add_rows(self, first: int, band: Array) -> None:
+        """Rows `first` and on, of shape (n, columns)."""
+        with np.errstate(all="ignore"):
+            target = self._projected[first : first + band.shape[0]]
+            np.matmul(band, self._secret.matrix, out=target)
+            if self._floating:
+                self._energy += np.einsum("kj,kj->j", band, band)
+
+    def add_columns(self, first: int, band: Array) -> None:
+        """Columns `first` and on, of shape (inner, n)."""
+        last = first + band.shape[1]
+        with np.errstate(all="ignore"):
+            self._projected += np.matmul(band, self._secret.matrix[first:last])
+            if self._floating:
+                self._energy[first:last] += np.einsum("kj,kj->j", band, band)
+
+    def right_hand(self) -> RightHand:
+        """What a check needs, once everything was given."""
+        secret, projected = self._secret, self._projected
+        if not self._floating:
+            return RightHand(secret, projected, np.ones(projected.shape[1]), True)
         # From the operand itself, not from the projection: columns that resemble each other may
         # cancel under a vector, their rounding errors do not.
-        columns = np.einsum("kj,kj->j", right, right).astype(np.float64)
-        energy = np.full(secret.matrix.shape[1], columns.sum())
-        energy[:blocks] = np.add.reduceat(columns, np.arange(0, columns.size, secret.width))
-        gain = np.sqrt(energy / inner)
-    # Beyond these sizes float32 sums inside a product may overflow or vanish where the
-    # projection does not, or the other way around.
-    usable = np.isfinite(gain) & ((gain == 0) | ((gain > 1e-17) & (gain < 1e17)))
-    vanished = bool(np.any((gain == 0) & np.any(projected != 0, axis=0)))
-    return RightHand(secret, projected, gain, bool(usable.all()) and not vanished)
+        energy = np.full(projected.shape[1], self._energy.sum())
+        starts = np.arange(0, self._energy.size, secret.width)
+        energy[: secret.blocks] = np.add.reduceat(self._energy, starts)
+        with np.errstate(all="ignore"):
+            gain = np.sqrt(energy / max(1, projected.shape[0]))
+        # Beyond these sizes float32 sums inside a product may overflow or vanish where the
+        # projection does not, or the other way around.
+        usable = np.isfinite(gain) & ((gain == 0) | ((gain > 1e-17) & (gain < 1e17)))
+        vanished = (gain == 0) & np.any(projected != 0, axis=0)
+        return RightHand(secret, projected, gain, bool(usable.all() and not vanished.any()))
+
+
+def right_hand(right: Array, secret: Secret) -> RightHand:
+    """Projects one right operand of shape (inner, columns)."""
+    total = ProjectionSum(secret, right.shape[0])
+    if right.size:
+        total.add_rows(0, right)
+    return total.right_hand()
+
+
+def vector_count(columns: int, dtype: str) -> int:
+    """How many vectors a check of results of that width uses, counted in passes."""
+    if dtype != "float32":
+        return INTEGER_VECTORS
+    return -(-columns // block_width(columns)) + DENSE_VECTORS

@@ -191,7 +191,10 @@ class Recompute(Struct, frozen=True, forbid_unknown_fields=True, tag="recompute"
 
 
 class Compare(Struct, frozen=True, forbid_unknown_fields=True, tag="compare"):
-    """Agreement of two independent results within the tolerance of the graph."""
+    """Agreement of two independent results within the tolerance of the graph.
+
+    The tolerance comes from `inputs`; without them only equal results agree.
+    """
 
     work: str
     graph: bytes
@@ -199,6 +202,7 @@ class Compare(Struct, frozen=True, forbid_unknown_fields=True, tag="compare"):
     first: tuple[BlobInput, ...]
     second: tuple[BlobInput, ...]
     flops: int
+    inputs: tuple[Input, ...] = ()
 
 
 class Checked(Struct, frozen=True, forbid_unknown_fields=True, tag="checked"):

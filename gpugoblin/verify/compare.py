@@ -1,0 +1,135 @@
+"""Do two results of one task agree?
+
+Owns: the decision about whole results in memory: equality where the class or the dtype asks for it,
+else the proven bound of the graph (`graph.numeric`). Must not: compute a result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from gpugoblin.catalog.spec import DTYPES, Array
+from gpugoblin.errors import VerifyError
+from gpugoblin.graph.ir import Graph
+from gpugoblin.graph.numeric import agrees, allowed
+from gpugoblin.verify.forms import product_form
+from gpugoblin.verify.product import check_product, project_right
+
+__all__ = ["CompareVerdict", "compare", "judge_recomputed"]
+
+NumericClass = Literal["exact", "float32"]
+
+
+@dataclass(frozen=True, slots=True)
+class CompareVerdict:
+    """The decision. `error` is the largest difference, in units of what is allowed: above 1 is off.
+
+    Where results must be equal, `error` is 0 or infinity. `code` is "" or `result_mismatch`.
+    """
+
+    accepted: bool
+    error: float
+    threshold: float
+    code: str = ""
+
+
+def _require_shapes(graph: Graph, outputs: Sequence[Array]) -> None:
+    specs = graph.output_specs()
+    if len(outputs) != len(specs):
+        raise VerifyError("result_shape", output="count", found=len(outputs), expected=len(specs))
+    for number, (spec, array) in enumerate(zip(specs, outputs, strict=True)):
+        if array.dtype != DTYPES[spec.dtype] or array.shape != spec.shape:
+            found = f"{array.dtype}{list(array.shape)}"
+            raise VerifyError("result_shape", output=number, found=found, expected=str(spec))
+
+
+def _equal(first: Array, second: Array) -> bool:
+    """Equal values; NaN equals NaN, and plus and minus zero are equal."""
+    if first.dtype.kind != "f":
+        return bool(np.array_equal(first, second))
+    return bool(np.all((first == second) | (np.isnan(first) & np.isnan(second))))
+
+
+def _same_bits(first: Array, second: Array) -> bool:
+    if first.dtype.kind != "f":
+        return bool(np.array_equal(first, second))
+    return bool(np.array_equal(first.view(np.uint32), second.view(np.uint32)))
+
+
+def compare(
+    graph: Graph,
+    inputs: Sequence[Array],
+    first: Sequence[Array],
+    second: Sequence[Array],
+    numeric_class: NumericClass,
+) -> CompareVerdict:
+    """Compares two results, each an honest one or not.
+
+    Args:
+        inputs: the task's trusted inputs, from which the bound is made; not read when all outputs
+            are equal or class `exact` asks for equality.
+        first: the result that serves as reference.
+
+    Raises:
+        VerifyError: `result_shape`.
+        GraphError: as `graph.numeric.allowed`.
+    """
+    _require_shapes(graph, first)
+    _require_shapes(graph, second)
+    pairs = list(zip(first, second, strict=True))
+    if numeric_class == "exact":
+        good = all(_same_bits(one, other) for one, other in pairs)
+        return CompareVerdict(good, 0.0 if good else np.inf, 0.0, "" if good else "result_mismatch")
+    if all(_equal(one, other) for one, other in pairs):
+        return CompareVerdict(True, 0.0, 1.0)
+    worst, good = 0.0, True
+    for (one, other), bound in zip(pairs, allowed(graph, inputs, first), strict=True):
+        fits = agrees(other, one, bound)
+        good &= bool(fits.all())
+        worst = max(worst, _excess(one, other, np.asarray(bound)))
+    return CompareVerdict(good, worst, 1.0, "" if good else "result_mismatch")
+
+
+def _excess(one: Array, other: Array, bound: Array) -> float:
+    """The largest difference in units of its bound; infinity where equality was asked."""
+    with np.errstate(all="ignore"):
+        distance = np.abs(one.astype(np.float64) - other.astype(np.float64))
+        share = np.where(distance == 0, 0.0, distance / bound)
+    share = np.where(np.isinf(bound) | (np.isnan(one) & np.isnan(other)), 0.0, share)
+    share = np.where(np.isnan(share), np.where(one == other, 0.0, np.inf), share)
+    return float(share.max(initial=0.0))
+
+
+def judge_recomputed(
+    graph: Graph,
+    inputs: Sequence[Array],
+    own: Sequence[Array],
+    committed: Sequence[Array],
+    numeric_class: NumericClass,
+) -> CompareVerdict:
+    """The validator's decision: its own result is at hand.
+
+    The proven bound of a long product is far wider than what the product check allows, so a product
+    is judged by that check, with fresh secrets, as long as the validator's own result passes it;
+    the bound decides only where the check cannot.
+
+    Raises:
+        VerifyError: `result_shape`.
+    """
+    _require_shapes(graph, own)
+    _require_shapes(graph, committed)
+    if numeric_class == "exact" or all(map(_equal, own, committed)):
+        return compare(graph, inputs, own, committed, numeric_class)
+    form = product_form(graph)
+    if form is not None and form.dtype == "float32":
+        hands = project_right(form, inputs[form.right])
+        theirs = check_product(graph, inputs, committed[0], hands)
+        ours = check_product(graph, inputs, own[0], hands)
+        if ours.accepted and theirs.code != "product_undecidable":
+            code = "" if theirs.accepted else "result_mismatch"
+            return CompareVerdict(theirs.accepted, theirs.error, theirs.threshold, code)
+    return compare(graph, inputs, own, committed, numeric_class)
