@@ -101,26 +101,38 @@ class _Request:
         return f"{self.method} {self.path}"
 
 
-class _PinnedAdapter(HTTPAdapter):
-    """TLS whose only proof is the certificate's fingerprint."""
+class _Adapter(HTTPAdapter):
+    """TCP, with TLS where the address says so.
 
-    def __init__(self, certificate_sha256: str) -> None:
-        self._fingerprint = certificate_sha256
+    Args:
+        certificate_sha256: the only proof of the certificate; empty: authorities decide.
+    """
+
+    def __init__(self, certificate_sha256: str = "") -> None:
+        self._pinned = {"assert_fingerprint": certificate_sha256} if certificate_sha256 else {}
         super().__init__(pool_maxsize=CONNECTIONS)
 
     def init_poolmanager(self, *args: Any, **options: Any) -> None:
-        super().init_poolmanager(*args, **options, assert_fingerprint=self._fingerprint)
+        options.update(self._pinned)
+        super().init_poolmanager(*args, **options)
+
+    def close(self) -> None:
+        """Closes the connections now; urllib3 alone would wait for the garbage collector."""
+        pools = self.poolmanager.pools
+        for key in pools.keys():  # noqa: SIM118 - not a dict, it refuses to be iterated
+            pools[key].close()
+        super().close()
 
 
 def _open_session(endpoint: Endpoint) -> requests.Session:
     session = requests.Session()
     session.trust_env = False  # a .netrc would replace the token, a proxy variable the address
     session.headers.update({"Accept-Encoding": "identity", "User-Agent": "gpugoblin"})
-    session.mount("http://", HTTPAdapter(pool_maxsize=CONNECTIONS))
+    session.mount("http://", _Adapter())
+    session.mount("https://", _Adapter(endpoint.certificate_sha256))
     if endpoint.socket_path:
         session.mount("http://", UnixAdapter(endpoint.socket_path, CONNECTIONS))
     elif endpoint.certificate_sha256:
-        session.mount("https://", _PinnedAdapter(endpoint.certificate_sha256))
         session.verify = False  # the fingerprint is checked instead, by urllib3
     elif endpoint.ca_file:
         session.verify = endpoint.ca_file
