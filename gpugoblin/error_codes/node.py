@@ -107,10 +107,6 @@ CODES: dict[str, ErrorCode] = {
         what="A file of the node's machine can be named over its Unix socket only.",
         next_step="Send the array, or connect on the node's own machine.",
     ),
-    "output_exists": ErrorCode(
-        what="The output file {path} exists.",
-        next_step="Choose another path, or say overwrite=True.",
-    ),
     "output_path": ErrorCode(
         what="The output cannot be kept at {path!r}: {reason}.",
         next_step="Choose an absolute path in a directory that the node may write.",
@@ -190,6 +186,15 @@ CODES: dict[str, ErrorCode] = {
     "blob_not_leased": ErrorCode(
         what="The blob is not an input of the lease that the ticket names.",
         next_step="Read only what the lease names.",
+    ),
+    # The coordinator.
+    "coordinator_away": ErrorCode(
+        what="The coordinator at {address} does not answer: {reason}.",
+        next_step="Nothing is needed: local jobs and running grants go on, receipts are kept.",
+    ),
+    "coordinator_key_differs": ErrorCode(
+        what="The coordinator shows the key {found}..., but {pinned}... is in the configuration.",
+        next_step="Ask the coordinator's operator; correct coordinator_key if the key was changed.",
     ),
     # Users.
     "user_exists": ErrorCode(

@@ -131,7 +131,7 @@ def parse(document: Mapping[str, Any]) -> NodeSettings:
                 "setting_invalid", name=setting.name, value=value,
                 reason=f"it must be a {setting.type.__name__}",
             )  # fmt: skip
-        if setting.least is not None and value < setting.least:
+        if setting.least is not None and _below(value, setting.least):
             raise NodeError(
                 "setting_invalid", name=setting.name, value=value,
                 reason=f"at least {setting.least:g} is needed",
@@ -148,6 +148,10 @@ def parse(document: Mapping[str, Any]) -> NodeSettings:
             reason="it must be an absolute path",
         )  # fmt: skip
     return NodeSettings(values)
+
+
+def _below(value: Any, least: float) -> bool:
+    return bool(value < least)
 
 
 def load(path: Path) -> NodeSettings:

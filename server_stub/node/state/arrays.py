@@ -25,7 +25,9 @@ __all__ = [
     "add_input",
     "as_info",
     "complete_outputs",
+    "discarded",
     "load",
+    "of_job",
     "of_owner",
     "outputs",
     "remove_outputs",
@@ -52,6 +54,8 @@ class NewArray:
     stored_bytes: int
     complete: bool
     ours: bool
+    final_path: str = ""
+    overwrite: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +75,8 @@ class ArrayRow:
     stored_bytes: int
     complete: bool
     ours: bool
+    final_path: str
+    overwrite: bool
     job: str | None
     number: int | None
 
@@ -81,14 +87,14 @@ class ArrayRow:
 
 _COLUMNS = (
     "id, owner, source, kind, path, member, offset_bytes, dtype, shape, fingerprint, stored_bytes,"
-    " complete, ours, job, number"
+    " complete, ours, final_path, overwrite, job, number"
 )
 
 
 def _row(row: Row) -> ArrayRow:
     values = list(row)
     values[8] = tuple(json.loads(row[8]))
-    values[11], values[12] = bool(row[11]), bool(row[12])
+    values[11], values[12], values[14] = bool(row[11]), bool(row[12]), bool(row[14])
     return ArrayRow(*values)
 
 
@@ -109,10 +115,10 @@ def add(step: Step, new: NewArray, *, job: str | None = None, number: int | None
     """Writes a row."""
     step.tx.change(
         f"insert into array({_COLUMNS}, created_s)"
-        " values(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        " values(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (new.id, new.owner, new.source, new.kind, new.path, new.member, new.offset_bytes,
          new.dtype, json.dumps(new.shape), new.fingerprint, new.stored_bytes, int(new.complete),
-         int(new.ours), job, number, step.now_s),
+         int(new.ours), new.final_path, int(new.overwrite), job, number, step.now_s),
     )  # fmt: skip
 
 
@@ -145,8 +151,22 @@ def stored(step: Step, array: str, stored_bytes: int, *, complete: bool) -> None
 
 
 def complete_outputs(step: Step, job: str) -> None:
-    """The arrays of a finished job are whole."""
-    step.tx.change("update array set complete = 1 where job = ?", (job,))
+    """The arrays of a finished job are whole and have their names."""
+    step.tx.change("update array set complete = 1, path = final_path where job = ?", (job,))
+
+
+def of_job(tx: Tx, job: str) -> list[ArrayRow]:
+    """The output arrays of a job, in order."""
+    rows = tx.rows(
+        f"select {_COLUMNS} from array where job = ? order by number",  # noqa: S608 - constant
+        (job,),
+    )
+    return [_row(row) for row in rows]
+
+
+def discarded(step: Step, job: str) -> None:
+    """The files of a job that ended without results are gone."""
+    step.tx.change("update array set path = '' where job = ? and complete = 0", (job,))
 
 
 def remove_outputs(step: Step, job: str) -> list[ArrayRow]:
@@ -172,8 +192,4 @@ def as_info(row: ArrayRow) -> ArrayInfo:
 
 def outputs(tx: Tx, job: str) -> tuple[ArrayInfo, ...]:
     """The output arrays of a job, in order."""
-    rows = tx.rows(
-        f"select {_COLUMNS} from array where job = ? order by number",  # noqa: S608 - constant
-        (job,),
-    )
-    return tuple(as_info(_row(row)) for row in rows)
+    return tuple(as_info(row) for row in of_job(tx, job))

@@ -23,7 +23,7 @@ from gpugoblin.wire.messages.task import (
 from server_stub.node.state import leases, tasks, trust, votes
 from server_stub.node.state.words import LOCAL_DEVICE, Party, Step
 
-__all__ = ["LocalLease", "exchange", "lease_local"]
+__all__ = ["LocalLease", "exchange", "lease_local", "signed_exchange"]
 
 NO_TICKET = "-"
 """Stands where the service puts the blob ticket, which only it can sign."""
@@ -62,6 +62,15 @@ def exchange(step: Step, party: Party, message: Exchange) -> ExchangeReply:
         refused=tuple(refused),
         wait_s=_wait_s(step, message.want - len(issued)),
     )
+
+
+def signed_exchange(
+    step: Step, party: Party, message: Exchange, nonce: tuple[str, str] | None
+) -> ExchangeReply | None:
+    """The same for a signed request with its (key, nonce); None when it was here before."""
+    if nonce is not None and trust.saw_nonce(step, *nonce):
+        return None
+    return exchange(step, party, message)
 
 
 def _wait_s(step: Step, missing: int) -> float:

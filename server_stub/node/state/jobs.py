@@ -18,7 +18,7 @@ from gpugoblin.ids import GraphHash, JobId
 from gpugoblin.wire.messages.job import JobInfo, LostWork, PlanReply, VerifiedBy
 from gpugoblin.wire.messages.task import Constraints
 from server_stub.node.state import arrays, blobs, events, leases, tasks
-from server_stub.node.state.words import Step, StopLease
+from server_stub.node.state.words import DiscardResults, FinishJob, Step, StopLease
 from server_stub.node.store.protocol import Row, Tx
 
 __all__ = [
@@ -149,7 +149,7 @@ def submit(step: Step, new: NewJob) -> tuple[str, bool]:
     events.note(step, job, "submitted")
     events.note(step, job, "started")
     if new.plan.tasks == 0:
-        finish(step, job)
+        step.emit(FinishJob(job))
     return job, False
 
 
@@ -170,11 +170,14 @@ def _insert(step: Step, job: str, new: NewJob) -> None:
 
 
 def finish(step: Step, job: str) -> None:
-    """Every task is used: the outputs are whole and on disk."""
-    step.tx.change(
-        "update job set state = 'done', finished_s = ? where id = ? and state = 'running'",
+    """Every task is used and the outputs have their names. After `FinishJob`."""
+    done = step.tx.change(
+        "update job set state = 'done', finished_s = ?, error_code = '', error_text = ''"
+        " where id = ? and state = 'running' and used = tasks",
         (step.now_s, job),
     )
+    if done == 0:
+        return
     arrays.complete_outputs(step, job)
     events.note(step, job, "done")
 
@@ -208,6 +211,7 @@ def _end(step: Step, job: str, state: str, code: str, text: str, number: int | N
             events.note(step, job, "cancelled", task_number)
     _let_go(step, job)
     events.note(step, job, state, number, code)
+    step.emit(DiscardResults(job))
     return True
 
 

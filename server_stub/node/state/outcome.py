@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import json
 
-from server_stub.node.state import blobs, events, jobs, leases, receipts, tasks, trust
-from server_stub.node.state.words import VALIDATOR, RunWork, Step, StopLease
+from server_stub.node.state import blobs, events, leases, receipts, tasks, trust
+from server_stub.node.state.words import VALIDATOR, FinishJob, RunWork, Step, StopLease
 
 __all__ = [
     "accept",
@@ -154,7 +154,7 @@ def use(step: Step, task: tasks.TaskRow) -> bool:
         (task.job,),
     )
     if done is not None and done[0] == done[1]:
-        jobs.finish(step, task.job)
+        step.emit(FinishJob(task.job))
     return True
 
 

@@ -7,7 +7,14 @@ leases, files to be deleted) follows from rows, so a restart changes nothing tha
 from __future__ import annotations
 
 from server_stub.node.state import blobs, jobs, leases, tasks, verdicts
-from server_stub.node.state.words import LOCAL_DEVICE, RunWork, Step, Wake
+from server_stub.node.state.words import (
+    LOCAL_DEVICE,
+    DiscardResults,
+    FinishJob,
+    RunWork,
+    Step,
+    Wake,
+)
 
 __all__ = ["recover"]
 
@@ -30,12 +37,23 @@ def recover(step: Step) -> None:
         " where l.state = 'uploaded' and t.state in ('verified', 'used')"
     ):
         step.emit(RunWork("judge", task_id, lease_id))
+    for (job,) in step.tx.rows(
+        "select distinct j.id from job j join array a on a.job = j.id"
+        " where j.state in ('failed', 'cancelled') and a.complete = 0 and a.path != ''"
+    ):
+        step.emit(DiscardResults(job))
+    for (blob,) in step.tx.rows("select blob from lent"):
+        blobs.release(step, blob)
+    step.tx.change("delete from lent")
     blobs.forgotten(step)
     step.emit(Wake("local"))
     step.emit(Wake("grid"))
 
 
 def _resume(step: Step, job: str) -> None:
+    if step.tx.one("select 1 from job where id = ? and used = tasks", (job,)) is not None:
+        step.emit(FinishJob(job))
+        return
     for task_id, state in step.tx.rows(
         "select id, state from task where job = ? and state in ('checking', 'suspect', 'verified')"
         " order by id",

@@ -184,13 +184,13 @@ def compared(step: Step, task_id: int, first: str, second: str, reply: Checked) 
         _suspect(step, task, first)
 
 
-def recomputed(
-    step: Step, task_id: int, lease: str, reply: Checked, own: Sequence[tuple[str, int]]
-) -> None:
-    """The validator's verdict; `own` is its result (blob, bytes), used where it refused."""
+def recomputed(step: Step, task_id: int, lease: str, reply: Checked) -> None:
+    """The validator's verdict. Where it refused, its own result is in place and used."""
     task = tasks.load(step.tx, task_id)
     if task is None or task.state not in ("checking", "suspect"):
         return
+    sizes = step.tx.rows("select nbytes from task_output where task = ? order by slot", (task_id,))
+    own = [(blob, size[0]) for blob, size in zip(reply.own_blobs, sizes, strict=False)]
     disputed = task.state == "suspect"
     row = leases.load(step.tx, lease) if lease else None
     if row is not None and row.state not in ("uploaded", "accepted"):
@@ -211,7 +211,7 @@ def recomputed(
         "insert into builds values(?, ?) on conflict do nothing",
         (task.job, reply.engine_build or VALIDATOR),
     )
-    outcome.accept(step, task, VALIDATOR, "recompute", list(own), folded=True)
+    outcome.accept(step, task, VALIDATOR, "recompute", own, folded=True)
     outcome.judge_others(step, task, "", disputed=True)
 
 

@@ -17,8 +17,10 @@ __all__ = [
     "LOCAL_DEVICE",
     "SANDBOX_RANK",
     "VALIDATOR",
+    "DiscardResults",
     "DropBlob",
     "Effect",
+    "FinishJob",
     "JobChanged",
     "Party",
     "Purpose",
@@ -135,7 +137,21 @@ class Wake:
     executor: str
 
 
-Effect = RunWork | StopLease | DropBlob | JobChanged | Wake
+@dataclass(frozen=True, slots=True)
+class FinishJob:
+    """Every task is used: give the results their names, then say `jobs.finish`."""
+
+    job: str
+
+
+@dataclass(frozen=True, slots=True)
+class DiscardResults:
+    """The job has ended without results: delete what was written so far."""
+
+    job: str
+
+
+Effect = RunWork | StopLease | DropBlob | JobChanged | Wake | FinishJob | DiscardResults
 
 
 @dataclass(slots=True)

@@ -24,7 +24,8 @@ STATEMENTS: Final[tuple[str, ...]] = (
     " kind text not null, path text not null, member text not null, offset_bytes integer not null,"
     " dtype text not null, shape text not null, fingerprint text not null,"
     " stored_bytes integer not null, complete integer not null, ours integer not null,"
-    " job text, number integer, created_s real not null)",
+    " final_path text not null, overwrite integer not null, job text, number integer,"
+    " created_s real not null)",
     "create index array_shared on array(owner, fingerprint)",
     "create index array_of_job on array(job, number) where job is not null",
     # state/jobs.py
@@ -99,6 +100,8 @@ STATEMENTS: Final[tuple[str, ...]] = (
     # state/blobs.py
     "create table blob(hash text primary key, nbytes integer not null, refs integer not null)"
     " without rowid",
+    # downloads.py: blobs that are being sent to a client
+    "create table lent(id text primary key, blob text not null) without rowid",
     # state/trust.py
     "create table device(key text primary key, owner text not null, bucket text not null,"
     " owner_age_days integer not null, passed integer not null default 0,"

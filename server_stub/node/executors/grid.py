@@ -1,0 +1,135 @@
+"""Volunteers' devices, as an executor: they pull leases over HTTP.
+
+Owns: what the exchange of a device becomes in the node, and the tickets that its leases carry.
+Must not: hold a rule (`state.dispatch`), verify signatures (`http.devices`), or touch bytes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Protocol, TypeVar
+
+from gpugoblin.wire.messages.lease import Exchange, ExchangeReply, Uploaded, UploadedReply
+from server_stub.node.executors.base import EventFeed, ExecutorEvent, Fleet
+from server_stub.node.settings import NodeSettings
+from server_stub.node.state import dispatch, verdicts
+from server_stub.node.state.words import Party, Rules, Step
+from server_stub.node.store.protocol import Store, Tx
+
+__all__ = ["GridExecutor", "GridHost"]
+
+T = TypeVar("T")
+
+
+class GridHost(Protocol):
+    """What the executor asks of the node."""
+
+    @property
+    def store(self) -> Store: ...
+
+    @property
+    def settings(self) -> NodeSettings: ...
+
+    @property
+    def rules(self) -> Rules: ...
+
+    async def handle(self, handler: Callable[[Step], T]) -> T: ...
+
+
+class GridExecutor:
+    """The devices that hold a grant for this lab."""
+
+    name = "grid"
+
+    def __init__(self, host: GridHost) -> None:
+        self._host = host
+        self._feed = EventFeed()
+        self._work = asyncio.Event()
+
+    def stop(self) -> None:
+        """Ends the feed and every held request."""
+        self._feed.close()
+        self._work.set()
+
+    async def wait_for_work(self, timeout_s: float) -> bool:
+        """Returns True when there may be work, False after `timeout_s`."""
+        try:
+            await asyncio.wait_for(self._work.wait(), timeout_s)
+        except TimeoutError:
+            return False
+        return True
+
+    async def capabilities(self) -> Fleet:
+        """The devices that were here lately. Memory is that of the smallest half's best."""
+        settings, rules = self._host.settings, self._host.rules
+        rows = await self._host.store.read(lambda tx: _active(tx, rules))
+        if not rows:
+            return Fleet(0, settings.grid_memory_bytes, settings.grid_slot_bytes, 1, 0.0, 0.0)
+        by_memory = sorted(rows, key=lambda row: row[0])
+        usual = by_memory[len(by_memory) // 2]
+        return Fleet(
+            engines=len(rows),
+            memory_bytes=usual[0],
+            slot_bytes=min(usual[1], settings.grid_slot_bytes),
+            threads=1,
+            flops_per_s=sum(row[2] for row in rows),
+            bytes_per_s=sum(row[3] for row in rows),
+        )
+
+    def submit(self, job: str) -> None:
+        """Idle devices whose request is held are answered."""
+        self._work.set()
+        self._work = asyncio.Event()
+
+    def cancel(self, lease: str) -> None:
+        """The device hears of it in its next exchange."""
+        self._feed.put("cancelled", lease)
+
+    def events(self) -> AsyncIterator[ExecutorEvent]:
+        return self._feed.read()
+
+    async def exchange(
+        self, party: Party, message: Exchange, nonce: tuple[str, str] | None = None
+    ) -> ExchangeReply | None:
+        """A device's exchange, in one transaction. None: this signed request was here before."""
+
+        def body(step: Step) -> ExchangeReply | None:
+            return dispatch.signed_exchange(step, party, message, nonce)
+
+        reply = await self._host.handle(body)
+        if reply is not None:
+            for lease in reply.leases:
+                self._feed.put("leased", lease.lease)
+            for lost in message.abandons:
+                self._feed.put("failed", lost.lease)
+        return reply
+
+    async def uploaded(
+        self, party: Party, message: Uploaded, present: Callable[[Sequence[str]], list[bool]]
+    ) -> UploadedReply:
+        """The bytes of a lease are here, says its device; `present` asks the blob store."""
+
+        def body(step: Step) -> UploadedReply:
+            rows = step.tx.rows(
+                "select blob from vote where lease = ? order by slot", (message.lease,)
+            )
+            state, missing = verdicts.uploaded(
+                step, party, message.lease, present([row[0] for row in rows])
+            )
+            return UploadedReply(state, missing)
+
+        reply = await self._host.handle(body)
+        if reply.state == "checking":
+            self._feed.put("finished", message.lease)
+        return reply
+
+
+def _active(tx: Tx, rules: Rules) -> list[tuple[int, int, float, float]]:
+    # Seen within the time that makes a device count, by the newest device's own moment.
+    rows = tx.rows(
+        "select memory_bytes, max_slot_bytes, flops_per_s, bytes_per_s from device"
+        " where memory_bytes > 0 and seen_s >= (select max(seen_s) from device) - ?",
+        (rules.active_s,),
+    )
+    return [(row[0], row[1], row[2], row[3]) for row in rows]

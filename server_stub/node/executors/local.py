@@ -1,0 +1,120 @@
+"""The lab's own engine: the worker `local` of the pool, kept fed.
+
+Owns: the few leases that are at the engine at one time, so that it never waits for the node. Must
+not: decide what a result is worth (`state.verdicts` does), or touch bytes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Protocol
+
+from gpugoblin.errors import GoblinError
+from server_stub.node.executors.base import EventFeed, ExecutorEvent, Fleet
+from server_stub.node.state.dispatch import LocalLease
+from server_stub.node.work import Computed, Reply, Work
+
+__all__ = ["LocalExecutor", "LocalHost"]
+
+
+class LocalHost(Protocol):
+    """What the executor asks of the node."""
+
+    async def lease_local(self, want: int) -> list[LocalLease]:
+        """Ready tasks, leased durably to this engine."""
+        ...
+
+    async def compute_item(self, lease: LocalLease) -> Work | None:
+        """What to compute; None when it is not wanted any more."""
+        ...
+
+    async def run_work(self, item: Work) -> Reply:
+        """Has a worker do it. Raises GoblinError."""
+        ...
+
+    async def local_done(self, lease: LocalLease, reply: Computed) -> None:
+        """Tells the state machine."""
+        ...
+
+    async def local_failed(self, lease: LocalLease, error: GoblinError) -> None:
+        """Tells the state machine."""
+        ...
+
+
+class LocalExecutor:
+    """Keeps `outstanding` tasks at the engine. Start it, and stop it when the node ends.
+
+    Args:
+        fleet: what the engine has; its rate is learned from what it computes.
+    """
+
+    name = "local"
+
+    def __init__(self, host: LocalHost, fleet: Fleet, outstanding: int) -> None:
+        self._host = host
+        self._fleet = fleet
+        self._outstanding = outstanding
+        self._feed = EventFeed()
+        self._running: dict[str, asyncio.Task[None]] = {}
+        self._wake = asyncio.Event()
+        self._loop: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        self._loop = asyncio.create_task(self._pull())
+
+    async def stop(self) -> None:
+        """Ends at once; what was leased becomes ready again at the next start."""
+        tasks = [*self._running.values()]
+        if self._loop is not None:
+            tasks.append(self._loop)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._feed.close()
+
+    async def capabilities(self) -> Fleet:
+        return self._fleet
+
+    def submit(self, job: str) -> None:
+        self._wake.set()
+
+    def cancel(self, lease: str) -> None:
+        task = self._running.get(lease)
+        if task is not None:
+            task.cancel()
+
+    def events(self) -> AsyncIterator[ExecutorEvent]:
+        return self._feed.read()
+
+    async def _pull(self) -> None:
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            room = self._outstanding - len(self._running)
+            if room <= 0:
+                continue
+            for lease in await self._host.lease_local(room):
+                self._feed.put("leased", lease.lease)
+                task = asyncio.create_task(self._compute(lease))
+                self._running[lease.lease] = task
+
+    async def _compute(self, lease: LocalLease) -> None:
+        try:
+            item = await self._host.compute_item(lease)
+            if item is None:
+                self._feed.put("cancelled", lease.lease)
+                return
+            reply = await self._host.run_work(item)
+            if isinstance(reply, Computed):
+                await self._host.local_done(lease, reply)
+                self._feed.put("finished", lease.lease)
+        except GoblinError as error:
+            self._feed.put("failed", lease.lease)
+            await self._host.local_failed(lease, error)
+        except asyncio.CancelledError:
+            self._feed.put("cancelled", lease.lease)
+            raise
+        finally:
+            self._running.pop(lease.lease, None)
+            self._wake.set()

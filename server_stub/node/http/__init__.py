@@ -1,0 +1,1 @@
+"""HTTP of the lab node: who is calling, what they may send, and the routes."""

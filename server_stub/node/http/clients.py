@@ -1,0 +1,197 @@
+"""The researcher's routes: arrays, jobs, results.
+
+Owns: the translation of these requests into calls of the node, and who may see what: every array
+and job has one owner. Must not: plan, decide, or read an array larger than a small region.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from gpugoblin.errors import GoblinError, NodeError
+from gpugoblin.wire.messages.job import ArrayCreate, JobInfo, JobList, JobSubmit
+from server_stub.node import downloads, intake, results, submission, users
+from server_stub.node.certificate import certify
+from server_stub.node.http import replies, servers
+from server_stub.node.node import Node
+from server_stub.node.state import arrays, events, jobs
+from server_stub.node.store.protocol import Tx
+
+__all__ = ["Clients", "application"]
+
+MAX_WAIT_S: Final = 50
+PIECE_BYTES: Final = 4 * 1024 * 1024
+
+Handler = Callable[[Request, users.User], Awaitable[Response]]
+
+
+def application(routes: list[BaseRoute]) -> Starlette:
+    """A Starlette application with the node's errors."""
+    return Starlette(
+        routes=routes,
+        exception_handlers={
+            GoblinError: replies.on_goblin_error,
+            HTTPException: replies.on_http_exception,
+            Exception: replies.on_surprise,
+        },
+    )
+
+
+class Clients:
+    """The routes of one node for researchers. `health` tells of the node without a token."""
+
+    def __init__(self, node: Node, health: Callable[[], dict[str, Any]]) -> None:
+        self._node = node
+        self._health = health
+        self._users: dict[str, users.User] = {}
+
+    def routes(self) -> list[BaseRoute]:
+        """Every route, for either door."""
+        table: list[tuple[str, str, str, Handler]] = [
+            ("POST", "/v1/arrays", "submit", self._create_array),
+            ("GET", "/v1/arrays/{array}", "read", self._array),
+            ("PUT", "/v1/arrays/{array}/bytes", "submit", self._put_array),
+            ("GET", "/v1/arrays/{array}/region", "read", self._region),
+            ("POST", "/v1/jobs", "submit", self._submit),
+            ("GET", "/v1/jobs", "read", self._jobs),
+            ("GET", "/v1/jobs/{job}/events", "read", self._events),
+            ("POST", "/v1/jobs/{job}/cancel", "submit", self._cancel),
+            ("GET", "/v1/jobs/{job}/certificate", "read", self._certificate),
+            ("GET", "/v1/jobs/{job}/outputs.safetensors", "read", self._outputs),
+            ("DELETE", "/v1/jobs/{job:path}", "submit", self._delete),
+            ("GET", "/v1/jobs/{job:path}", "read", self._job),
+        ]
+        made: list[BaseRoute] = [Route("/v1/health", self._get_health, methods=["GET"])]
+        for method, path, scope, handler in table:
+            made.append(Route(path, self._guarded(scope, handler), methods=[method]))
+        return made
+
+    def _guarded(self, scope: str, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
+        async def endpoint(request: Request) -> Response:
+            user = await self._caller(request)
+            user.require(scope)
+            return await handler(request, user)
+
+        return endpoint
+
+    async def _caller(self, request: Request) -> users.User:
+        """Who is calling: by the kernel's word on the Unix socket, by a token elsewhere."""
+        client = request.scope.get("client")
+        if client is not None and client[0] == servers.PEER:
+            return users.local_user(client[1])
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        if scheme.lower() != "bearer" or not token:
+            raise NodeError("not_authenticated")
+        user = await self._node.store.read(lambda tx: users.by_token(tx, token.strip()))
+        if user is None:
+            raise NodeError("not_authenticated")
+        return user
+
+    async def _get_health(self, request: Request) -> Response:
+        return Response(msgspec.json.encode(self._health()), media_type=replies.JSON)
+
+    async def _create_array(self, request: Request, user: users.User) -> Response:
+        message = await replies.read_message(request, ArrayCreate)
+        row = await intake.create(self._node, user, message)
+        return replies.reply(arrays.as_info(row), 201)
+
+    async def _array(self, request: Request, user: users.User) -> Response:
+        name = request.path_params["array"]
+        row = await self._node.store.read(lambda tx: arrays.of_owner(tx, user.name, name))
+        return replies.reply(arrays.as_info(row))
+
+    async def _put_array(self, request: Request, user: users.User) -> Response:
+        node, name = self._node, request.path_params["array"]
+        offset = replies.integer(request, "offset", 0, 0, 1 << 62)
+        row = await node.store.read(lambda tx: arrays.of_owner(tx, user.name, name))
+        limit = node.settings.max_upload_bytes
+        body = replies.pieces(request, limit, PIECE_BYTES)
+        row = await intake.receive(node, row, offset, body)
+        return replies.reply(arrays.as_info(row))
+
+    async def _region(self, request: Request, user: users.User) -> Response:
+        name = request.path_params["array"]
+        row = await self._node.store.read(lambda tx: arrays.of_owner(tx, user.name, name))
+        start = downloads.indices("start", request.query_params.get("start"))
+        stop = downloads.indices("stop", request.query_params.get("stop"))
+        return await downloads.region(self._node, row, start, stop)
+
+    async def _submit(self, request: Request, user: users.User) -> Response:
+        message = await replies.read_message(request, JobSubmit)
+        info = await submission.submit(self._node, user.name, message, local=user.local)
+        return replies.reply(info, 200 if info.attached or message.dry_run else 201)
+
+    async def _jobs(self, request: Request, user: users.User) -> Response:
+        shown = await self._node.store.read(lambda tx: jobs.shown(tx, user.name))
+        return replies.reply(JobList(shown))
+
+    async def _job(self, request: Request, user: users.User) -> Response:
+        """Answers at once, or (`wait_s`, `after`) when it has changed, but within 50 s."""
+        wait_s = replies.integer(request, "wait_s", 0, 0, MAX_WAIT_S)
+        after = replies.integer(request, "after", -1, 0, 1 << 62)
+        info = await self._info(request, user)
+        ends_s = time.monotonic() + wait_s
+        while wait_s and info.state == "running" and info.verified <= after:
+            left_s = ends_s - time.monotonic()
+            if left_s <= 0:
+                break
+            waiting = asyncio.ensure_future(self._node.wait_change(info.job, left_s))
+            try:
+                # Whatever changed between the look and the wait is seen by this second look.
+                info = await self._info(request, user)
+                if info.state != "running" or info.verified > after:
+                    break
+                await waiting
+            finally:
+                waiting.cancel()
+            info = await self._info(request, user)
+        return replies.reply(info)
+
+    async def _info(self, request: Request, user: users.User) -> JobInfo:
+        name = request.path_params["job"]
+
+        def look(tx: Tx) -> JobInfo:
+            return jobs.info(tx, jobs.find(tx, user.name, name))
+
+        return await self._node.store.read(look)
+
+    async def _job_id(self, request: Request, user: users.User) -> str:
+        name = request.path_params["job"]
+        return await self._node.store.read(lambda tx: jobs.find(tx, user.name, name))
+
+    async def _events(self, request: Request, user: users.User) -> Response:
+        after = replies.integer(request, "after", 0, 0, 1 << 62)
+        job = await self._job_id(request, user)
+        return replies.reply(await self._node.store.read(lambda tx: events.read(tx, job, after)))
+
+    async def _cancel(self, request: Request, user: users.User) -> Response:
+        job = await self._job_id(request, user)
+        await self._node.handle(lambda step: jobs.cancel(step, job))
+        return replies.reply(await self._node.store.read(lambda tx: jobs.info(tx, job)))
+
+    async def _delete(self, request: Request, user: users.User) -> Response:
+        job = await self._job_id(request, user)
+        state = await self._node.store.read(lambda tx: jobs.info(tx, job).state)
+        rows = await self._node.handle(lambda step: jobs.delete(step, job))
+        await asyncio.to_thread(results.discard, rows, finished=state == "done")
+        self._node.planner.forget(job)
+        return Response(status_code=204)
+
+    async def _certificate(self, request: Request, user: users.User) -> Response:
+        job = await self._job_id(request, user)
+        return replies.reply(await certify(self._node, job))
+
+    async def _outputs(self, request: Request, user: users.User) -> Response:
+        number = replies.integer(request, "output", 0, 0, 63)
+        job = await self._job_id(request, user)
+        return await downloads.container(self._node, job, number)

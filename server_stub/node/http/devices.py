@@ -1,0 +1,284 @@
+"""The devices' routes: exchange, blobs, results. Every request is signed and names a grant.
+
+Owns: who a device is: the grant of the coordinator (verified once a ticket) and the signature of
+each request by the grant's key. A replayed exchange is found by its nonce, which is kept in the
+transaction of the exchange; the other requests do the same thing however often they are sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Mapping
+from typing import Final, Protocol
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import BaseRoute, Route
+from starlette.types import Receive, Scope, Send
+
+from gpugoblin.blobs.chunk import CHUNK_BYTES
+from gpugoblin.blobs.store import BlobStore
+from gpugoblin.errors import GoblinError, NodeError, StoreError, WireError
+from gpugoblin.ids import BlobHash
+from gpugoblin.units import MIB
+from gpugoblin.wire.codec import decode, encode
+from gpugoblin.wire.messages.blob import Manifest, UploadState
+from gpugoblin.wire.messages.lease import Exchange, ExchangeReply, Uploaded
+from gpugoblin.wire.signing import SignedBy, check_request
+from server_stub.node.http import replies
+from server_stub.node.node import Node
+from server_stub.node.state import leases
+from server_stub.node.state.words import Party
+from server_stub.node.store.protocol import Tx
+from server_stub.node.tickets import Tickets
+
+__all__ = ["Devices"]
+
+MAX_PIECE_BYTES: Final = 2 * CHUNK_BYTES
+HASH_IN_THREAD_BYTES: Final = 256 * 1024
+READ_BYTES: Final = MIB
+GRANT_HEADER: Final = "goblin-grant"
+TICKET_HEADER: Final = "goblin-ticket"
+HOLD_S: Final = 10.0
+"""An idle device's question for work is held this long, so that a new job starts at once."""
+
+
+class Clock(Protocol):
+    """The part of a clock that is needed here."""
+
+    def wall_s(self) -> float: ...
+
+
+class Devices:
+    """The routes of one node for devices."""
+
+    def __init__(self, node: Node, tickets: Tickets) -> None:
+        self._node = node
+        self._tickets = tickets
+        self._uploads: dict[str, asyncio.Lock] = {}
+
+    def routes(self) -> list[BaseRoute]:
+        """Every route, for the door with TLS."""
+        return [
+            Route("/v1/lease/exchange", _Exchange(self)),
+            Route("/v1/lease/uploaded", self._uploaded, methods=["POST"]),
+            Route("/v1/blobs/{blob}/manifest", self._manifest, methods=["GET"]),
+            Route("/v1/blobs/{blob}", self._blob, methods=["GET"]),
+            Route("/v1/results/{lease}/{slot:int}", self._put_result, methods=["PUT"]),
+        ]
+
+    async def party(
+        self, headers: Mapping[str, str], method: str, path: str, body: bytes
+    ) -> tuple[Party, SignedBy]:
+        """Who sent a request.
+
+        Raises:
+            NodeError: `grant_missing`, `grant_revoked`, `no_volunteers`.
+            WireError: `signature_*`, `ticket_*`.
+        """
+        now_s = self._node.clock.wall_s()
+        if len(body) > HASH_IN_THREAD_BYTES:
+            signed = await asyncio.to_thread(check_request, headers, method, path, body, now_s)
+        else:
+            signed = check_request(headers, method, path, body, now_s)
+        ticket = headers.get(GRANT_HEADER)
+        if ticket is None:
+            raise NodeError("grant_missing")
+        party = self._tickets.party(ticket, now_s, signed.public_key)
+        if party.grant in self._node.revoked:
+            raise NodeError("grant_revoked", grant=party.grant)
+        return party, signed
+
+    async def exchange(self, party: Party, signed: SignedBy, message: Exchange) -> ExchangeReply:
+        """Commits, gives back, leases; an idle device waits a little for work."""
+        grid = self._node.grid
+        reply = await grid.exchange(party, message, (signed.public_key.hex(), signed.nonce.hex()))
+        if reply is None:
+            raise WireError("signature_replayed")
+        idle = message.want and not (message.holding or message.commits or message.abandons)
+        if idle and not reply.leases and await grid.wait_for_work(HOLD_S):
+            again = await grid.exchange(party, Exchange(want=message.want))
+            reply = reply if again is None else again
+        if not reply.leases:
+            return reply
+        now_s = self._node.clock.wall_s()
+        signed_leases = tuple(
+            msgspec.structs.replace(
+                lease, blob_ticket=self._tickets.for_lease(lease, party, now_s, signed.public_key)
+            )
+            for lease in reply.leases
+        )
+        return msgspec.structs.replace(reply, leases=signed_leases)
+
+    async def _signed(self, request: Request, limit: int) -> tuple[Party, bytes]:
+        body = await replies.read_body(request, limit)
+        party, _ = await self.party(request.headers, request.method, _target(request.scope), body)
+        return party, body
+
+    async def _uploaded(self, request: Request) -> Response:
+        party, body = await self._signed(request, 4096)
+        message = decode(Uploaded, body)
+        blobs = self._node.blobs
+        reply = await self._node.grid.uploaded(
+            party, message, lambda names: [blobs.has(name) for name in names]
+        )
+        return replies.reply(reply)
+
+    async def _put_result(self, request: Request) -> Response:
+        """A piece of an output: bytes after the stored ones; the last piece names the blob."""
+        party, body = await self._signed(request, MAX_PIECE_BYTES)
+        lease, slot = request.path_params["lease"], request.path_params["slot"]
+        offset = replies.integer(request, "offset", 0, 0, 1 << 62)
+        named = await self._node.store.read(lambda tx: _awaited(tx, party, lease, slot))
+        key = f"{lease}-{slot}"
+        lock = self._uploads.setdefault(key, asyncio.Lock())
+        try:
+            async with lock:
+                state = await asyncio.to_thread(
+                    _store, self._node.blobs, key, named[0], named[1], offset, body
+                )
+        finally:
+            if not lock.locked():
+                self._uploads.pop(key, None)
+        return replies.reply(state)
+
+    async def _reader(self, request: Request) -> str:
+        """The blob of a request, if its ticket's lease has it as an input."""
+        body = await replies.read_body(request, 0)
+        party, signed = await self.party(
+            request.headers, request.method, _target(request.scope), body
+        )
+        text = request.headers.get(TICKET_HEADER)
+        if text is None:
+            raise WireError("signature_missing", header="Goblin-Ticket")
+        ticket = self._tickets.blob_ticket(text, self._node.clock.wall_s(), signed.public_key)
+        blob = request.path_params["blob"]
+        if not await self._node.store.read(lambda tx: _may_read(tx, party, ticket.lease, blob)):
+            raise NodeError("blob_not_leased")
+        return str(blob)
+
+    async def _manifest(self, request: Request) -> Response:
+        blob = await self._reader(request)
+        found = await asyncio.to_thread(self._node.blobs.manifest, blob)
+        return replies.reply(Manifest(BlobHash(blob), found.nbytes, tuple(found.chunks)))
+
+    async def _blob(self, request: Request) -> Response:
+        blob = await self._reader(request)
+        size = await asyncio.to_thread(self._node.blobs.nbytes, blob)
+        start, stop = _range(request.headers.get("range"), size)
+        descriptor = os.open(self._node.blobs.path(blob), os.O_RDONLY | os.O_CLOEXEC)
+        headers = {"Content-Length": str(stop - start), "Accept-Ranges": "bytes"}
+        status = 200
+        if request.headers.get("range") is not None:
+            status = 206
+            headers["Content-Range"] = f"bytes {start}-{stop - 1}/{size}"
+        return StreamingResponse(
+            _read(descriptor, start, stop), status, headers, "application/octet-stream"
+        )
+
+
+class _Exchange:
+    """The exchange as a bare ASGI endpoint: it is what a busy node does most."""
+
+    def __init__(self, devices: Devices) -> None:
+        self._devices = devices
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive)
+        try:
+            if scope["method"] != "POST":
+                raise NodeError("method_not_allowed", method=scope["method"], path=scope["path"])
+            body = await replies.read_body(request, 256 * 1024)
+            headers = {name.decode("latin-1"): value.decode("latin-1")
+                       for name, value in scope["headers"]}  # fmt: skip
+            party, signed = await self._devices.party(headers, "POST", _target(scope), body)
+            reply = await self._devices.exchange(party, signed, decode(Exchange, body))
+            data = encode(reply)
+        except GoblinError as error:
+            await replies.error_response(error)(scope, receive, send)
+            return
+        length = str(len(data)).encode()
+        head = [(b"content-type", b"application/json"), (b"content-length", length)]
+        await send({"type": "http.response.start", "status": 200, "headers": head})
+        await send({"type": "http.response.body", "body": data})
+
+
+def _target(scope: Scope) -> str:
+    """Path and query as they were sent, which is what is signed."""
+    path: str = scope["raw_path"].decode("latin-1")
+    query: str = scope["query_string"].decode("latin-1")
+    return f"{path}?{query}" if query else path
+
+
+def _awaited(tx: Tx, party: Party, lease: str, slot: int) -> tuple[str, int]:
+    """The blob that a committed lease named for a slot. Raises NodeError `unknown_lease`."""
+    row = leases.load(tx, lease)
+    if row is None or row.device != party.device or row.state not in ("committed", "uploaded"):
+        raise NodeError("unknown_lease", lease=lease)
+    named = leases.votes(tx, lease)
+    if slot >= len(named):
+        raise NodeError("unknown_lease", lease=lease)
+    return named[slot]
+
+
+def _store(
+    store: BlobStore, key: str, blob: str, nbytes: int, offset: int, body: bytes
+) -> UploadState:
+    """Appends a piece; a piece that is here already is no error. Runs in a thread."""
+    if store.has(blob):
+        return UploadState(nbytes, True)
+    with store.upload(key, nbytes) as upload:
+        stored = upload.progress().stored_bytes
+        if offset > stored:
+            return UploadState(stored, False)
+        fresh = body[stored - offset :]
+        if fresh:
+            stored = upload.write(stored, fresh).stored_bytes
+    if stored < nbytes:
+        return UploadState(stored, False)
+    try:
+        store.finish_upload(key, nbytes, blob)
+    except StoreError as error:
+        if error.code == "upload_mismatch":
+            # Thrown away: the device starts this output again.
+            return UploadState(0, False)
+        raise
+    return UploadState(nbytes, True)
+
+
+def _may_read(tx: Tx, party: Party, lease: str, blob: str) -> bool:
+    row = leases.load(tx, lease)
+    if row is None or row.device != party.device or row.state != "issued":
+        return False
+    return (
+        tx.one("select 1 from task_input where task = ? and blob = ? limit 1", (row.task, blob))
+        is not None
+    )
+
+
+def _range(text: str | None, size: int) -> tuple[int, int]:
+    """`bytes=a-b` -> (a, b + 1), inside the blob. Raises NodeError `parameter_invalid`."""
+    if text is None:
+        return 0, size
+    unit, _, span = text.partition("=")
+    first, dash, last = span.partition("-")
+    valid = unit == "bytes" and dash and first.isdigit() and len(first) < 20
+    valid = valid and (last == "" or (last.isdigit() and len(last) < 20))
+    start = int(first) if valid else -1
+    stop = size if last == "" else min(size, int(last) + 1) if valid else -1
+    if not valid or not 0 <= start < stop:
+        raise NodeError(
+            "parameter_invalid", name="Range", value=text[:40], reason="no range of the blob"
+        )
+    return start, stop
+
+
+async def _read(descriptor: int, start: int, stop: int) -> AsyncIterator[bytes]:
+    try:
+        for offset in range(start, stop, READ_BYTES):
+            size = min(READ_BYTES, stop - offset)
+            yield await asyncio.to_thread(os.pread, descriptor, size, offset)
+    finally:
+        os.close(descriptor)

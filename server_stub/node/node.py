@@ -1,0 +1,354 @@
+"""The lab node at work: the shell around the state machine.
+
+Owns: the clock, the random source, the order *transaction, then effects*, and the background
+loops (tasks from plans, time-outs). Must not: hold a rule of what a result is worth, or touch an
+array's bytes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from typing import Any, Final, TypeVar
+from weakref import WeakValueDictionary
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from gpugoblin.blobs.store import BlobStore
+from gpugoblin.clock import Clock
+from gpugoblin.errors import GoblinError, StoreError
+from server_stub.node import answers, items, results
+from server_stub.node.executors.base import Executor, Fleet
+from server_stub.node.executors.grid import GridExecutor
+from server_stub.node.executors.local import LocalExecutor
+from server_stub.node.planning import Planner
+from server_stub.node.settings import NodeSettings
+from server_stub.node.state import (
+    arrays,
+    blobs,
+    dispatch,
+    jobs,
+    leases,
+    tasks,
+    trust,
+    verdicts,
+    votes,
+)
+from server_stub.node.state.recover import recover
+from server_stub.node.state.words import (
+    DiscardResults,
+    DropBlob,
+    Effect,
+    FinishJob,
+    JobChanged,
+    Rules,
+    RunWork,
+    Step,
+    StopLease,
+    Wake,
+)
+from server_stub.node.store.protocol import Store, Tx
+from server_stub.node.work import Computed, Reply, Work
+from server_stub.node.workrunner import Pool, WorkRunner
+
+__all__ = ["Node"]
+
+BATCH_TASKS: Final = 32
+TICK_S: Final = 1.0
+
+T = TypeVar("T")
+
+log = logging.getLogger("gpugoblin.node")
+
+
+class Node:
+    """One lab node. `start` it inside an event loop, `stop` it before its store is closed."""
+
+    def __init__(
+        self,
+        settings: NodeSettings,
+        store: Store,
+        pool: Pool,
+        blob_store: BlobStore,
+        clock: Clock,
+        rules: Rules,
+        key: Ed25519PrivateKey,
+    ) -> None:
+        self.settings = settings
+        self.store = store
+        self.pool = pool
+        self.blobs = blob_store
+        self.clock = clock
+        self.rules = rules
+        self.key = key
+        self.rng: random.Random = random.SystemRandom()
+        self.planner = Planner()
+        self.work = WorkRunner(
+            pool, self._build, self._finished, self._failed, 2 * settings.check_workers
+        )
+        self.local = LocalExecutor(self, self._engine(), settings.local_outstanding)
+        self.grid = GridExecutor(self)
+        self.executors: dict[str, Executor] = {"local": self.local, "grid": self.grid}
+        self.revoked: frozenset[str] = frozenset()
+        self._changes: dict[str, asyncio.Event] = {}
+        self._generate = asyncio.Event()
+        self._loops: list[asyncio.Task[None]] = []
+        self._deleted: list[str] = []
+        self._spawned: set[asyncio.Task[None]] = set()
+        self._uploads: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    def _engine(self) -> Fleet:
+        settings = self.settings
+        engines = 1 if settings.local_engine else 0
+        return Fleet(
+            engines=engines,
+            memory_bytes=settings.engine_memory_bytes,
+            slot_bytes=settings.slot_bytes,
+            threads=settings.engine_threads,
+            flops_per_s=0.0,
+            bytes_per_s=0.0,
+        )
+
+    async def start(self) -> None:
+        """Goes on from wherever the last life of the node ended."""
+        await self.handle(recover)
+        self.revoked = await self.store.read(trust.revoked)
+        if self.settings.local_engine:
+            await self.local.start()
+        self._loops = [
+            asyncio.create_task(self._every(self._generate_all, self._generate)),
+            asyncio.create_task(self._every(self._tick, asyncio.Event())),
+        ]
+
+    async def stop(self) -> None:
+        """Ends the loops and what is under way; rows say what goes on at the next start."""
+        ending = [*self._loops, *self._spawned]
+        for loop in ending:
+            loop.cancel()
+        await asyncio.gather(*ending, return_exceptions=True)
+        await self.local.stop()
+        self.grid.stop()
+        await self.work.stop()
+        for event in self._changes.values():
+            event.set()
+
+    async def handle(self, handler: Callable[[Step], T]) -> T:
+        """Runs a handler in a durable transaction, then carries out what it asks for.
+
+        Raises:
+            GoblinError: whatever the handler raises; nothing of it has happened then.
+        """
+        behind = self.work.validator_wait_s() > 2.0 * self.rules.lease_floor_s
+
+        def body(tx: Tx) -> tuple[T, list[Effect]]:
+            step = Step(tx, self.clock.wall_s(), self.rng, self.rules, behind)
+            return handler(step), step.effects
+
+        result, effects = await self.store.write(body, self._drop_files)
+        for effect in effects:
+            self._carry_out(effect)
+        return result
+
+    def _drop_files(self, outcome: tuple[Any, list[Effect]]) -> None:
+        """Runs in the writer's thread: no other transaction can name these blobs meanwhile."""
+        for effect in outcome[1]:
+            if isinstance(effect, DropBlob):
+                self.blobs.delete(effect.blob)
+                self._deleted.append(effect.blob)
+
+    def _carry_out(self, effect: Effect) -> None:
+        match effect:
+            case RunWork():
+                self.work.start(effect)
+            case StopLease():
+                executor = "local" if effect.device == "local" else "grid"
+                self.executors[executor].cancel(effect.lease)
+            case JobChanged():
+                self._generate.set()
+                event = self._changes.pop(effect.job, None)
+                if event is not None:
+                    event.set()
+            case Wake():
+                self.executors[effect.executor].submit("")
+            case FinishJob():
+                self._spawn(self._finish(effect.job))
+            case DiscardResults():
+                self._spawn(self._discard(effect.job))
+            case DropBlob():
+                pass
+
+    def upload_lock(self, array: str) -> asyncio.Lock:
+        """One upload of an array at a time."""
+        return self._uploads.setdefault(array, asyncio.Lock())
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(self._logged(work))
+        self._spawned.add(task)
+        task.add_done_callback(self._spawned.discard)
+
+    async def _logged(self, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        except GoblinError as error:
+            log.error("%s", error)
+        except Exception:  # the edge of a background task: the log is the only reader
+            log.exception("a background task of the node failed")
+
+    async def _finish(self, job: str) -> None:
+        """Names the results of a job whose tasks are all used, then says that it is done."""
+        rows = await self.store.read(lambda tx: arrays.of_job(tx, job))
+        try:
+            await asyncio.to_thread(results.publish, rows)
+        except StoreError as error:
+            code, text = error.code, str(error)
+            await self.handle(lambda step: jobs.fail(step, job, code, None, text))
+            return
+        await self.handle(lambda step: jobs.finish(step, job))
+        self.planner.forget(job)
+
+    async def _discard(self, job: str) -> None:
+        rows = await self.store.read(lambda tx: arrays.of_job(tx, job))
+        await asyncio.to_thread(results.discard, rows)
+        await self.handle(lambda step: arrays.discarded(step, job))
+
+    async def wait_change(self, job: str, timeout_s: float) -> None:
+        """Returns when the job has changed, or after `timeout_s`."""
+        event = self._changes.setdefault(job, asyncio.Event())
+        with suppress(TimeoutError):
+            await asyncio.wait_for(event.wait(), timeout_s)
+
+    # What the work runner asks for.
+
+    async def _build(self, effect: RunWork) -> Work | None:
+        return await self.store.read(lambda tx: items.build(tx, effect))
+
+    async def _finished(self, effect: RunWork, item: Work, reply: Reply) -> None:
+        kept = answers.kept_blobs(item, reply)
+
+        def body(step: Step) -> bool:
+            if not all(self.blobs.has(blob) for blob in kept):
+                return False
+            answers.apply(step, effect, reply)
+            return True
+
+        if not await self.handle(body):
+            # The same content was let go of elsewhere in between: make it again.
+            self.work.start(effect)
+
+    async def _failed(self, effect: RunWork, error: GoblinError, again: bool) -> None:
+        log.warning("%s of task %s: %s", effect.purpose, effect.task, error)
+        if again:
+            await self.handle(lambda step: answers.waiting(step, effect, error))
+        else:
+            await self.handle(
+                lambda step: verdicts.work_failed(
+                    step, effect.purpose, effect.task, effect.lease, error.code, str(error)
+                )
+            )
+
+    # What the local executor asks for (`LocalHost`).
+
+    async def lease_local(self, want: int) -> list[dispatch.LocalLease]:
+        return await self.handle(lambda step: dispatch.lease_local(step, want))
+
+    async def compute_item(self, lease: dispatch.LocalLease) -> Work | None:
+        return await self._build(RunWork("compute", lease.task, lease.lease))
+
+    async def run_work(self, item: Work) -> Reply:
+        return await self.pool.run(item)
+
+    async def local_done(self, lease: dispatch.LocalLease, reply: Computed) -> None:
+        effect = RunWork("compute", lease.task, lease.lease)
+        item = await self._build(effect)
+        if item is None:
+            return
+        kept = answers.kept_blobs(item, reply)
+
+        def body(step: Step) -> None:
+            if all(self.blobs.has(blob) for blob in kept):
+                answers.apply(step, effect, reply)
+            else:
+                verdicts.work_failed(step, "compute", lease.task, lease.lease, "blob_missing", "")
+
+        await self.handle(body)
+
+    async def local_failed(self, lease: dispatch.LocalLease, error: GoblinError) -> None:
+        await self._failed(RunWork("compute", lease.task, lease.lease), error, False)
+
+    # Loops.
+
+    async def _every(self, body: Callable[[], Any], wake: asyncio.Event) -> None:
+        """Runs `body` when woken and once a tick; a failure is logged and tried again."""
+        while True:
+            try:
+                await body()
+            except GoblinError as error:
+                log.error("%s", error)
+            except Exception:  # the edge of a background loop: the log is the only reader
+                log.exception("a loop of the node failed; it goes on")
+            with suppress(TimeoutError):
+                await asyncio.wait_for(wake.wait(), TICK_S)
+            wake.clear()
+
+    async def _tick(self) -> None:
+        """Time-outs, second opinions that nobody gave, old nonces, rows of deleted files."""
+        deleted, self._deleted = self._deleted, []
+
+        def body(step: Step) -> None:
+            leases.expire(step)
+            votes.overdue(step)
+            verdicts.stuck(step)
+            trust.forget_nonces(step)
+            blobs.forget(step, deleted)
+
+        await self.handle(body)
+
+    async def _generate_all(self) -> None:
+        """Keeps a window of tasks ahead for every running job."""
+        for job in await self.store.read(jobs.running):
+            try:
+                while await self._generate_some(job):
+                    pass
+            except GoblinError as error:
+                code, text = error.code, str(error)
+                await self.handle(lambda step: jobs.fail(step, job, code, None, text))  # noqa: B023
+
+    async def _generate_some(self, job: str) -> bool:
+        """Adds a batch of tasks if the window has room; says whether it did."""
+        found = await self.store.read(lambda tx: _window(tx, job))
+        if found is None:
+            self.planner.forget(job)
+            return False
+        row, graph, ahead = found
+        if row.cursor >= row.tasks or ahead >= self.settings.window_tasks:
+            return False
+        count = min(BATCH_TASKS, self.settings.window_tasks - ahead)
+
+        def make() -> Any:
+            plan = self.planner.of_job(job, graph, row.limits, row.block_axis)
+            return self.planner.batch(plan, row.cursor, count)
+
+        batch = await asyncio.to_thread(make)
+
+        def body(step: Step) -> int:
+            for name, (data, operators) in batch.graphs.items():
+                jobs.add_graph(step, name, data, operators)
+            return tasks.generate(step, job, batch.first, batch.tasks)
+
+        return await self.handle(body) > 0
+
+
+def _window(tx: Tx, job: str) -> tuple[jobs.JobRow, bytes, int] | None:
+    row = jobs.load(tx, job)
+    if row is None or row.state != "running":
+        return None
+    graph = tx.one("select data from graph where hash = ?", (row.graph,))
+    ahead = tx.one(
+        "select count(*) from task where job = ? and state in ('waiting', 'ready')", (job,)
+    )
+    if graph is None or ahead is None:
+        return None
+    return row, graph[0], int(ahead[0])

@@ -1,0 +1,113 @@
+"""The files of a job's outputs: made at the start, named at the end, deleted without one.
+
+Owns: where a result stands and when it gets its name. Must not: write into it (the workers do).
+Every step can be done twice, since a crash may fall between a file and its row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final, cast
+
+from gpugoblin.catalog.spec import TensorSpec
+from gpugoblin.errors import NodeError
+from gpugoblin.ids import fresh_id
+from gpugoblin.wire.messages.job import OutputSave
+from server_stub.node import arrays as files
+from server_stub.node.items import array_file
+from server_stub.node.state.arrays import ArrayRow, NewArray
+from server_stub.node.work import ArrayFile
+
+__all__ = ["check_places", "create", "discard", "publish"]
+
+SUFFIX: Final = {"npy": ".npy", "zarr": ".zarr", "safetensors": ".safetensors"}
+
+
+def check_places(saves: Sequence[OutputSave], *, local: bool) -> None:
+    """Refuses places that a result cannot have.
+
+    Raises:
+        NodeError: `output_path`, `file_not_local`.
+    """
+    taken: set[str] = set()
+    for save in saves:
+        if save.format == "node":
+            continue
+        if not local:
+            raise NodeError("file_not_local")
+        path = Path(save.path)
+        if not path.is_absolute() or "\0" in save.path:
+            raise NodeError("output_path", path=save.path, reason="it is not an absolute path")
+        if not path.parent.is_dir():
+            raise NodeError(
+                "output_path", path=save.path, reason=f"there is no directory {path.parent}"
+            )
+        if save.path in taken:
+            raise NodeError("output_path", path=save.path, reason="two outputs would be there")
+        taken.add(save.path)
+
+
+def create(
+    root: Path, owner: str, saves: Sequence[OutputSave], specs: Sequence[TensorSpec],
+    tile: tuple[int, ...],
+) -> list[NewArray]:  # fmt: skip
+    """Makes the files under temporary names; after a failure none is left.
+
+    Raises:
+        StoreError: `array_exists`, `disk_full`, `disk_failed`.
+    """
+    made: list[NewArray] = []
+    try:
+        for save, spec in zip(saves, specs, strict=True):
+            made.append(_create_one(root, owner, save, spec, tile))
+    except BaseException:
+        for new in made:
+            discard_new(new)
+        raise
+    return made
+
+
+def _create_one(
+    root: Path, owner: str, save: OutputSave, spec: TensorSpec, tile: tuple[int, ...]
+) -> NewArray:
+    array = fresh_id("array")
+    ours = save.format == "node"
+    kind = "npy" if ours else save.format
+    path = str(root / f"{array}.npy") if ours else save.path
+    made = files.create_result(
+        cast(Any, kind), path, spec.dtype, spec.shape, tile=tile, overwrite=save.overwrite
+    )
+    return NewArray(
+        id=array, owner=owner, source=save.format, kind=made.kind, path=made.path,
+        member=made.member, offset_bytes=made.offset_bytes, dtype=spec.dtype, shape=spec.shape,
+        fingerprint="0" * 64, stored_bytes=0, complete=False, ours=ours, final_path=path,
+        overwrite=save.overwrite,
+    )  # fmt: skip
+
+
+def publish(rows: Sequence[ArrayRow]) -> None:
+    """Gives finished results their names.
+
+    Raises:
+        StoreError: `array_exists`, `disk_failed`.
+    """
+    for row in rows:
+        if row.path != row.final_path:
+            files.publish(array_file(row), row.final_path, overwrite=row.overwrite)
+
+
+def discard(rows: Sequence[ArrayRow], *, finished: bool = False) -> None:
+    """Deletes what was written of results that are not wanted.
+
+    A finished result is deleted only where it is the node's own; a file that the researcher
+    named belongs to the researcher.
+    """
+    for row in rows:
+        if row.path and (row.ours or (not finished and row.path != row.final_path)):
+            files.discard(array_file(row))
+
+
+def discard_new(new: NewArray) -> None:
+    """Deletes a file that no row names yet."""
+    files.discard(ArrayFile(cast(Any, new.kind), new.path, new.dtype, new.shape))

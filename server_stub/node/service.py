@@ -1,0 +1,242 @@
+"""The process of the lab node: everything put together, started and stopped in order.
+
+Owns: the state directory and its lock, the node's keys, the two doors, and signals. Must not: hold
+a rule or a route.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import logging
+import os
+import signal
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Final
+
+import uvloop
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from gpugoblin.blobs.store import BlobStore
+from gpugoblin.catalog.registry import catalog_hash
+from gpugoblin.clock import Clock, SystemClock
+from gpugoblin.errors import NodeError
+from gpugoblin.wire.keys import load_or_make_key
+from gpugoblin.wire.signing import public_key_bytes
+from gpugoblin.wire.tls import TlsFiles, certificate_sha256, make_self_signed
+from server_stub.node.coordinator_link import CoordinatorLink, SignedHttp
+from server_stub.node.http import servers
+from server_stub.node.http.clients import Clients, application
+from server_stub.node.http.devices import Devices
+from server_stub.node.node import Node
+from server_stub.node.pool import PoolConfig, WorkerPool
+from server_stub.node.settings import NodeSettings
+from server_stub.node.state.words import Rules
+from server_stub.node.store.sqlite import SqliteStore
+from server_stub.node.tickets import Tickets
+from server_stub.node.workrunner import Pool
+
+__all__ = ["Service", "StateDir", "open_state", "pool_config", "serve", "tls_files"]
+
+LOCK: Final = "node.lock"
+
+log = logging.getLogger("gpugoblin.node")
+
+
+@dataclass(frozen=True, slots=True)
+class StateDir:
+    """An open state directory: nobody else runs a node on it while `lock` is open."""
+
+    settings: NodeSettings
+    key: Ed25519PrivateKey
+    lock: int
+
+    def close(self) -> None:
+        os.close(self.lock)
+
+
+def open_state(settings: NodeSettings) -> StateDir:
+    """Makes the directory and its keys where they are missing, and takes the lock.
+
+    Raises:
+        NodeError: `state_dir_taken`, `setting_invalid` when it cannot be made.
+        WireError: `key_file_unreadable`.
+    """
+    try:
+        settings.state.mkdir(mode=0o700, parents=True, exist_ok=True)
+        settings.arrays_root.mkdir(mode=0o700, exist_ok=True)
+        lock = os.open(settings.state / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as cause:
+        raise NodeError(
+            "setting_invalid", name="state_dir", value=str(settings.state), reason=cause
+        ) from cause
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as cause:
+        os.close(lock)
+        raise NodeError("state_dir_taken", path=settings.state) from cause
+    try:
+        return StateDir(settings, load_or_make_key(settings.state / "node.key"), lock)
+    except BaseException:
+        os.close(lock)
+        raise
+
+
+def tls_files(settings: NodeSettings) -> TlsFiles:
+    """The certificate that was given, or the node's own self-made one.
+
+    Raises:
+        WireError: `certificate_unreadable`.
+    """
+    if settings.tls_certificate:
+        certificate = Path(settings.tls_certificate)
+        return TlsFiles(certificate, Path(settings.tls_key), certificate_sha256(certificate))
+    return make_self_signed(settings.state, settings.hostnames.split())
+
+
+def pool_config(settings: NodeSettings) -> PoolConfig:
+    """What the workers are started with."""
+    return PoolConfig(
+        state_dir=settings.state,
+        blob_root=settings.blob_root,
+        level=settings.engine_level,
+        local=settings.local_engine,
+        engine_threads=settings.engine_threads,
+        engine_memory_bytes=settings.engine_memory_bytes,
+        slot_bytes=settings.slot_bytes,
+    )
+
+
+class Service:
+    """One lab node with its doors, inside a running event loop. An async context manager.
+
+    Args:
+        pool: the workers; made from the settings when it is not given.
+    """
+
+    def __init__(
+        self, state: StateDir, clock: Clock | None = None, pool: Pool | None = None
+    ) -> None:
+        self.state = state
+        self.settings = state.settings
+        self._clock = clock or SystemClock()
+        self._pool = pool
+        self._stack = AsyncExitStack()
+        self.tls: TlsFiles | None = None
+        self.port = 0
+        self.link: CoordinatorLink | None = None
+        self.node: Node
+        self.tickets: Tickets
+
+    async def __aenter__(self) -> Service:
+        try:
+            await self._open()
+        except BaseException:
+            await self._stack.aclose()
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._stack.aclose()
+
+    async def _open(self) -> None:
+        settings = self.settings
+        # Doors are bound first: a port in use is said before a worker is started.
+        unix = servers.bind_unix(settings.socket_path)
+        self._stack.callback(settings.socket_path.unlink, missing_ok=True)
+        tcp = None
+        if settings.listen_port:
+            self._stack.callback(unix.close)
+            tcp = servers.bind_tcp(settings.listen_host, settings.listen_port)
+            self._stack.callback(tcp.close)
+        await self._open_node()
+        clients = Clients(self.node, self.health)
+        await self._open_door(servers.Door(application(clients.routes()), unix))
+        if tcp is not None:
+            self.tls = await asyncio.to_thread(tls_files, settings)
+            devices = Devices(self.node, self.tickets)
+            app = application([*devices.routes(), *clients.routes()])
+            door = servers.Door(app, tcp, (self.tls.certificate, self.tls.key))
+            self.port = door.port
+            await self._open_door(door)
+        if settings.lab and settings.coordinator_address:
+            await self._open_link()
+
+    async def _open_node(self) -> None:
+        settings = self.settings
+        store = SqliteStore(settings.database)
+        self._stack.callback(store.close)
+        blobs = await asyncio.to_thread(BlobStore, settings.blob_root, settings.reserve_bytes)
+        await asyncio.to_thread(blobs.sweep)
+        pool = self._pool
+        if pool is None:
+            made = WorkerPool(pool_config(settings))
+            await made.start()
+            self._stack.push_async_callback(made.stop)
+            pool = made
+        rules = Rules(catalog_hash=catalog_hash())
+        self.node = Node(settings, store, pool, blobs, self._clock, rules, self.state.key)
+        key = bytes.fromhex(settings.coordinator_key) if settings.coordinator_key else None
+        self.tickets = Tickets(self.state.key, settings.lab, key)
+        self._stack.push_async_callback(self.node.stop)
+        await self.node.start()
+
+    async def _open_door(self, door: servers.Door) -> None:
+        self._stack.push_async_callback(door.close)
+        await door.open()
+
+    async def _open_link(self) -> None:
+        settings = self.settings
+        http = SignedHttp(
+            settings.coordinator_address, settings.coordinator_certificate_sha256,
+            self.state.key, self._clock.wall_s,
+        )  # fmt: skip
+        self.link = CoordinatorLink(self.node, self.tickets, http)
+        self._stack.push_async_callback(self.link.stop)
+        await self.link.start()
+
+    def health(self) -> dict[str, Any]:
+        """What anybody may know who reaches the node."""
+        settings = self.settings
+        return {
+            "version": version("gpugoblin"),
+            "lab": settings.lab,
+            "state": "running",
+            "node_key": public_key_bytes(self.state.key).hex(),
+            "certificate_sha256": self.tls.sha256 if self.tls else "",
+            "catalog_hash": self.node.rules.catalog_hash,
+            "local_engine": settings.local_engine,
+            "confirmed_no_confidential_data": settings.confirmed_no_confidential_data,
+            "coordinator": self.link.last_error or "reached" if self.link else "",
+        }
+
+
+async def _serve(settings: NodeSettings) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    state = open_state(settings)
+    try:
+        async with Service(state) as service:
+            log.info("listening on %s", settings.socket_path)
+            if service.tls is not None:
+                log.info(
+                    "listening on https://%s:%s, certificate sha256 %s",
+                    settings.listen_host, service.port, service.tls.sha256,
+                )  # fmt: skip
+            await stop.wait()
+            log.info("stopping")
+    finally:
+        state.close()
+
+
+def serve(settings: NodeSettings) -> None:
+    """Runs a lab node until SIGINT or SIGTERM. Raises GoblinError when it cannot start."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    # Requests to a pinned coordinator carry their own proof of identity.
+    logging.getLogger("urllib3").setLevel(logging.ERROR)
+    uvloop.run(_serve(settings))

@@ -1,0 +1,302 @@
+"""From a submitted graph to a running job: checked, planned, admitted, begun.
+
+Owns: everything that can be said against a job before it starts, each with its figure. Nothing is
+stored until all of it has passed. Must not: change a running job.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from gpugoblin.errors import GoblinError, NodeError
+from gpugoblin.graph.ir import Graph
+from gpugoblin.graph.serialize import decode, encode, graph_hash
+from gpugoblin.hashing import JOB, digest
+from gpugoblin.ids import GraphHash, JobId
+from gpugoblin.plan.spec import Limits, Plan
+from gpugoblin.units import format_bytes, format_seconds
+from gpugoblin.wire.messages.job import JobInfo, JobSubmit, LostWork, PlanReply, VerifiedBy
+from server_stub.node import estimate, results
+from server_stub.node.executors.base import Fleet
+from server_stub.node.node import Node
+from server_stub.node.planning import operators_of, total_bytes_moved, write_limits
+from server_stub.node.state import arrays, jobs
+from server_stub.node.state.arrays import ArrayRow
+from server_stub.node.store.protocol import Tx
+from server_stub.node.work import Describe, Described
+
+__all__ = ["describe_again", "submit"]
+
+EXACT_DTYPES: Final = frozenset({"int32", "int64", "bool"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """An executor with the plan made for it."""
+
+    executor: str
+    limits: Limits
+    plan: Plan
+    reply: PlanReply
+    moved_bytes: int
+
+
+async def submit(node: Node, owner: str, message: JobSubmit, *, local: bool) -> JobInfo:
+    """Starts a job, attaches to one, or (dry run) only says how it would go.
+
+    Args:
+        local: the caller is on this machine and may name files.
+
+    Raises:
+        GraphError, PlanError, NodeError, StoreError: what is wrong with it, by code.
+    """
+    graph = await asyncio.to_thread(decode, message.graph)
+    results.check_places(message.outputs, local=local)
+    rows = await node.store.read(lambda tx: _inputs(tx, owner, message, graph))
+    _check_class(message, graph)
+    await asyncio.gather(*(describe_again(node, row) for row in rows))
+    choice = await _choose(node, message, graph)
+    content = _content(message, graph, rows)
+    if message.dry_run:
+        return _planned(node, owner, message, graph, content, choice.reply)
+    attached = await node.store.read(lambda tx: _same_job(tx, owner, message.name, content))
+    if attached is not None:
+        return await node.store.read(lambda tx: jobs.info(tx, attached, attached=True))
+    _require_disk(node, message, choice)
+    return await _begin(node, owner, message, graph, content, choice)
+
+
+def _inputs(tx: Tx, owner: str, message: JobSubmit, graph: Graph) -> list[ArrayRow]:
+    """The arrays that the job names, as the graph wants them."""
+    specs, outputs = graph.inputs, graph.output_specs()
+    if len(specs) != len(message.inputs) or len(outputs) != len(message.outputs):
+        raise NodeError(
+            "inputs_mismatch", wanted=len(specs), outputs=len(outputs), found=len(message.inputs),
+            saves=len(message.outputs),
+        )  # fmt: skip
+    rows = [arrays.of_owner(tx, owner, array) for array in message.inputs]
+    for number, (row, spec) in enumerate(zip(rows, specs, strict=True)):
+        if (row.dtype, row.shape) != (spec.dtype, spec.shape):
+            raise NodeError(
+                "array_mismatch", number=number, wanted=spec,
+                found=f"{row.dtype}[{', '.join(map(str, row.shape))}]",
+            )  # fmt: skip
+        if not row.complete:
+            raise NodeError(
+                "array_incomplete", array=row.id, stored_bytes=row.stored_bytes,
+                expected_bytes=row.nbytes,
+            )  # fmt: skip
+    return rows
+
+
+def _check_class(message: JobSubmit, graph: Graph) -> None:
+    if message.assurance != "full":
+        raise NodeError("audited_not_offered")
+    if message.numeric_class == "exact":
+        for spec in graph.specs():
+            if spec.dtype not in EXACT_DTYPES:
+                raise NodeError("class_not_for_graph", dtype=spec.dtype)
+
+
+async def describe_again(node: Node, row: ArrayRow) -> None:
+    """Opens the file of an input once more: it may have been cut or changed since.
+
+    Raises:
+        StoreError: `array_unreadable`, `array_truncated` and the like.
+        NodeError: `array_differs`.
+    """
+    if row.kind == "raw":
+        size = await asyncio.to_thread(_size, row.path)
+        if size < row.offset_bytes + row.nbytes:
+            raise NodeError(
+                "array_differs", path=row.path, found=f"{size} bytes",
+                wanted=f"{row.offset_bytes + row.nbytes} bytes",
+            )  # fmt: skip
+        return
+    item = Describe(f"describe.{row.id}", row.kind, row.path, row.member)  # type: ignore[arg-type]
+    reply = await node.pool.run(item)
+    if not isinstance(reply, Described):
+        raise TypeError(f"a worker answered Describe with {type(reply).__name__}")
+    found = reply.array
+    if (found.dtype, found.shape) != (row.dtype, row.shape):
+        raise NodeError(
+            "array_differs", path=row.path, found=f"{found.dtype}{list(found.shape)}",
+            wanted=f"{row.dtype}{list(row.shape)}",
+        )  # fmt: skip
+
+
+def _size(path: str) -> int:
+    try:
+        return Path(path).stat().st_size
+    except OSError:
+        return 0
+
+
+async def _choose(node: Node, message: JobSubmit, graph: Graph) -> _Choice:
+    """Plans for the executor that was asked for, or for the faster one."""
+    local = await node.local.capabilities()
+    grid = await node.grid.capabilities()
+    wanted = message.executor
+    if wanted == "local" or (wanted == "auto" and not _may_leave(node)):
+        if not node.settings.local_engine:
+            raise NodeError(
+                "executor_unavailable", executor="local", reason="the node has no engine of its own"
+            )
+        return await _plan_for(node, message, graph, "local", local, grid)
+    if wanted == "grid":
+        _require_confirmed(node)
+        choice = await _plan_for(node, message, graph, "grid", local, grid)
+        _require_gain(message, choice, grid)
+        return choice
+    on_grid = await _plan_for(node, message, graph, "grid", local, grid)
+    if not node.settings.local_engine or (grid.engines and on_grid.reply.gain > 1.0):
+        return on_grid
+    return await _plan_for(node, message, graph, "local", local, grid)
+
+
+def _may_leave(node: Node) -> bool:
+    return bool(node.settings.lab and node.settings.confirmed_no_confidential_data)
+
+
+def _require_confirmed(node: Node) -> None:
+    if not node.settings.lab:
+        raise NodeError(
+            "executor_unavailable", executor="grid", reason="the node belongs to no lab"
+        )
+    if not node.settings.confirmed_no_confidential_data:
+        raise NodeError("not_confirmed")
+
+
+def _require_gain(message: JobSubmit, choice: _Choice, grid: Fleet) -> None:
+    reply = choice.reply
+    if not message.force and grid.engines and reply.gain <= 1.0:
+        raise NodeError(
+            "slower_than_alone", grid=format_seconds(reply.estimate_s),
+            alone=format_seconds(reply.alone_s),
+        )  # fmt: skip
+
+
+async def _plan_for(
+    node: Node, message: JobSubmit, graph: Graph, executor: str, local: Fleet, grid: Fleet
+) -> _Choice:
+    fleet = local if executor == "local" else grid
+    memory = fleet.memory_bytes
+    if executor == "grid" and message.constraints.min_memory_bytes:
+        memory = max(memory, message.constraints.min_memory_bytes)
+    limits = Limits(memory, fleet.threads, min(fleet.slot_bytes, memory))
+
+    def make() -> tuple[Plan, int]:
+        made = node.planner.make(graph, limits, message.block_axis)
+        return made, total_bytes_moved(made)
+
+    plan, moved = await asyncio.to_thread(make)
+    summary = plan.summary()
+    if summary.memory_bound_bytes > memory:
+        raise NodeError(
+            "job_too_large", needed=format_bytes(summary.memory_bound_bytes),
+            available=format_bytes(memory), executor=executor,
+        )  # fmt: skip
+    found = estimate.times(summary, moved, executor, local, grid, node.settings.grid_startup_s)
+    held = memory if executor == "local" else 2 * summary.memory_bound_bytes
+    reply = estimate.as_reply(summary, found, executor, held)
+    return _Choice(executor, limits, plan, reply, moved)
+
+
+def _content(message: JobSubmit, graph: Graph, rows: list[ArrayRow]) -> str:
+    """The name of the computation: graph, inputs, class, assurance, and where results go."""
+    parts = [
+        str(graph_hash(graph)), message.numeric_class, message.assurance, str(message.block_axis),
+        *(row.fingerprint for row in rows),
+        *(f"{save.format}:{save.path}" for save in message.outputs),
+    ]  # fmt: skip
+    return digest(JOB, [f"{len(part)}:{part}".encode() for part in parts])
+
+
+def _same_job(tx: Tx, owner: str, name: str | None, content: str) -> str | None:
+    if name is None:
+        return None
+    row = tx.one(
+        "select id from job where owner = ? and name = ? and content = ?"
+        " and state in ('running', 'done')",
+        (owner, name, content),
+    )
+    return None if row is None else str(row[0])
+
+
+def _require_disk(node: Node, message: JobSubmit, choice: _Choice) -> None:
+    """Results, and on the grid a window of packed inputs and returned outputs, must fit."""
+    needed: dict[Path, int] = {}
+    specs = choice.plan.outputs
+    for save, spec in zip(message.outputs, specs, strict=True):
+        place = node.settings.arrays_root if save.format == "node" else Path(save.path).parent
+        needed[place] = needed.get(place, 0) + spec.nbytes
+    blob_bytes = _blob_bytes(node, choice)
+    needed[node.settings.state] = needed.get(node.settings.state, 0) + blob_bytes
+    by_device: dict[int, tuple[Path, int]] = {}
+    for place, nbytes in needed.items():
+        device = place.stat().st_dev
+        before = by_device.get(device, (place, 0))
+        by_device[device] = (before[0], before[1] + nbytes)
+    for place, nbytes in by_device.values():
+        free = shutil.disk_usage(place).free - node.settings.reserve_bytes
+        if nbytes > free:
+            raise NodeError(
+                "results_do_not_fit", needed=format_bytes(nbytes), path=place,
+                free=format_bytes(max(0, free)),
+            )  # fmt: skip
+
+
+def _blob_bytes(node: Node, choice: _Choice) -> int:
+    if choice.executor != "grid" or choice.plan.count == 0:
+        return 0
+    window = min(choice.plan.count, node.settings.window_tasks)
+    return choice.moved_bytes * window // choice.plan.count
+
+
+async def _begin(
+    node: Node, owner: str, message: JobSubmit, graph: Graph, content: str, choice: _Choice
+) -> JobInfo:
+    made = await asyncio.to_thread(
+        results.create, node.settings.arrays_root, owner, message.outputs, choice.plan.outputs,
+        choice.reply.tile,
+    )  # fmt: skip
+    new = jobs.NewJob(
+        owner=owner, name=message.name, graph=encode(graph), graph_hash=str(graph_hash(graph)),
+        operators=operators_of(graph), content=content, inputs=message.inputs, outputs=made,
+        numeric_class=message.numeric_class, assurance=message.assurance,
+        executor=choice.executor, constraints=message.constraints, priority=message.priority,
+        block_axis=message.block_axis, limits=write_limits(choice.limits),
+        speculative=node.settings.speculative_depth, plan=choice.reply,
+    )  # fmt: skip
+    try:
+        job, attached = await node.handle(lambda step: jobs.submit(step, new))
+    except GoblinError:
+        await asyncio.to_thread(_discard_all, made)
+        raise
+    if attached:
+        await asyncio.to_thread(_discard_all, made)
+    else:
+        node.planner.keep(job, choice.plan)
+    return await node.store.read(lambda tx: jobs.info(tx, job, attached=attached))
+
+
+def _discard_all(made: list[arrays.NewArray]) -> None:
+    for new in made:
+        results.discard_new(new)
+
+
+def _planned(
+    node: Node, owner: str, message: JobSubmit, graph: Graph, content: str, plan: PlanReply
+) -> JobInfo:
+    """What a dry run answers: nothing is stored."""
+    return JobInfo(
+        job=JobId("job_planned"), name=message.name or "planned", owner=owner, state="planned",
+        graph=GraphHash(str(graph_hash(graph))), content=content, attached=False,
+        tasks=plan.tasks, verified=0, used=0, leased=0, checking=0, verified_by=VerifiedBy(),
+        lost=LostWork(), credits=0.0, bytes_sent=0, bytes_received=0,
+        created_s=node.clock.wall_s(), started_s=None, finished_s=None, outputs=(), plan=plan,
+    )  # fmt: skip

@@ -1,0 +1,90 @@
+"""Tickets at the lab node: grants that devices bring, blob tickets that they get.
+
+Owns: the coordinator's key as it is known now, and the cache of verified tickets. Must not: decide
+what a device may do beyond what its ticket says.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from gpugoblin.errors import NodeError
+from gpugoblin.ids import LabId, fresh_id
+from gpugoblin.wire.messages.contact import Grant
+from gpugoblin.wire.messages.lease import Lease
+from gpugoblin.wire.signing import public_key_bytes
+from gpugoblin.wire.tickets import (
+    BLOB,
+    GRANT,
+    BlobTicket,
+    TicketCache,
+    sign_blob_ticket,
+)
+from server_stub.node.state.words import Party
+
+__all__ = ["Tickets", "party_of"]
+
+MAX_TICKET_S: Final = 23 * 3600
+
+
+def party_of(grant: Grant) -> Party:
+    """A grant's device as the state machine knows it: each card is a party of its own."""
+    return Party(
+        device=f"{grant.device_key}.{grant.card}",
+        owner=grant.owner_pseudonym,
+        bucket=grant.network_bucket,
+        owner_age_days=grant.owner_age_days,
+        grant=grant.jti,
+        card=grant.card,
+        grant_exp_s=float(grant.exp),
+        max_leases=grant.max_leases,
+    )
+
+
+class Tickets:
+    """Verifies and makes tickets of one lab node. Not for several threads at once."""
+
+    def __init__(
+        self, key: Ed25519PrivateKey, lab: str, coordinator_key: bytes | None = None
+    ) -> None:
+        self._key = key
+        self._lab = LabId(lab)
+        keys = () if coordinator_key is None else (coordinator_key,)
+        self._grants = TicketCache(GRANT, keys=keys, audience=self._lab)
+        self._blobs = TicketCache(BLOB, keys=(public_key_bytes(key),), audience=self._lab)
+        self._known = bool(keys)
+
+    def learn(self, coordinator_key: bytes) -> None:
+        """Takes the coordinator's key, which vouches for grants."""
+        self._known = True
+        self._grants.replace_keys((coordinator_key,))
+
+    def party(self, ticket: str, now_s: float, device_key: bytes) -> Party:
+        """The party of a grant that this device holds.
+
+        Raises:
+            NodeError: `no_volunteers`.
+            WireError: `ticket_*`.
+        """
+        if not self._known:
+            raise NodeError("no_volunteers")
+        return party_of(self._grants.verify(ticket, now_s=now_s, device_key=device_key))
+
+    def for_lease(self, lease: Lease, party: Party, now_s: float, device_key: bytes) -> str:
+        """A ticket for the inputs of a lease, as long as the lease lasts."""
+        issued_s = int(now_s)
+        lasts_s = min(MAX_TICKET_S, max(1, math.ceil(lease.until_s - now_s) + 60))
+        return sign_blob_ticket(
+            self._key,
+            BlobTicket(
+                jti=fresh_id("ticket"), aud=self._lab, exp=issued_s + lasts_s, iat=issued_s,
+                device_key=device_key.hex(), lease=lease.lease,
+            ),
+        )  # fmt: skip
+
+    def blob_ticket(self, ticket: str, now_s: float, device_key: bytes) -> BlobTicket:
+        """The claims of a blob ticket of this node. Raises WireError `ticket_*`."""
+        return self._blobs.verify(ticket, now_s=now_s, device_key=device_key)
