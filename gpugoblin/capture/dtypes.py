@@ -40,14 +40,15 @@ def catalog_dtype(dtype: object, place: Place, subject: str) -> str:
     Raises:
         CaptureError: `dtype_refused`, with the conversion that helps.
     """
+    parsed: np.dtype[Any] | None = None
     try:
-        parsed = np.dtype(dtype)  # type: ignore[call-overload]  # any object, by intent
+        parsed = None if dtype is None else np.dtype(dtype)  # type: ignore[call-overload]  # any object, by intent
     except TypeError:
-        parsed = None
+        pass  # not a dtype of NumPy: refused below, under the name that was given
     name = None if parsed is None else _BY_DTYPE.get(parsed)
-    if name is not None and dtype is not None:
+    if name is not None:
         return name
-    shown = str(dtype) if parsed is None or dtype is None else str(parsed)
+    shown = str(dtype) if parsed is None else str(parsed)
     raise CaptureError("dtype_refused", line=place, subject=subject, dtype=shown, fix=_fix(parsed))
 
 
