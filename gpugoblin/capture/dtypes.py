@@ -40,16 +40,22 @@ def catalog_dtype(dtype: object, place: Place, subject: str) -> str:
     Raises:
         CaptureError: `dtype_refused`, with the conversion that helps.
     """
-    parsed: np.dtype[Any] | None = None
-    try:
-        parsed = None if dtype is None else np.dtype(dtype)  # type: ignore[call-overload]  # any object, by intent
-    except TypeError:
-        pass  # not a dtype of NumPy: refused below, under the name that was given
+    parsed = _parsed(dtype)
     name = None if parsed is None else _BY_DTYPE.get(parsed)
     if name is not None:
         return name
     shown = str(dtype) if parsed is None else str(parsed)
     raise CaptureError("dtype_refused", line=place, subject=subject, dtype=shown, fix=_fix(parsed))
+
+
+def _parsed(dtype: object) -> np.dtype[Any] | None:
+    """NumPy's reading of a dtype; None for what NumPy does not know, and for None itself."""
+    if dtype is None:
+        return None
+    try:
+        return np.dtype(dtype)  # type: ignore[call-overload,no-any-return]  # any object
+    except TypeError:
+        return None
 
 
 def _fix(dtype: np.dtype[Any] | None) -> str:
