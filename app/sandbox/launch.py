@@ -19,8 +19,9 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from app.sandbox import bwrap, limits, refusals
+from app.sandbox import bwrap, cgroups, limits, refusals
 from app.sandbox.attest import Expectation, own_namespaces
+from app.sandbox.cgroups import Group, Scope
 from app.sandbox.identity import Drop, drop_for, first_closed_part
 from app.sandbox.launcher import Launcher
 from app.sandbox.plain import PlainProcess, engine_arguments, launch_plain
@@ -77,17 +78,37 @@ def launch(spec: EngineLaunch, walls: Walls = WALLS) -> EngineProcess | PlainPro
     drop = walls.drop(os.geteuid())
     _check_runtime(spec.runtime, drop)
     refusals.check_program(limits.PRLIMIT, "prlimit_missing")
-    if spec.level == "full":
-        refusals.check_program(walls.bwrap)
+    if spec.level == "reduced":
+        return _start(spec, walls, drop, None)
+    refusals.check_program(walls.bwrap)
+    scope = None if drop is not None else cgroups.user_scope(os.geteuid(), _group_bytes(spec))
+    if scope is not None:
+        try:
+            return _start(spec, walls, drop, scope)
+        except SandboxError as error:
+            # A session without a working manager: the other limits and the watchdog remain.
+            if error.code != "sandbox_start_failed":
+                raise
+    return _start(spec, walls, drop, None)
+
+
+def _group_bytes(spec: EngineLaunch) -> int:
+    """Pages of the arenas count for whoever touches them first, and that may be the engine."""
+    return spec.memory_bytes + spec.input_bytes + spec.output_bytes
+
+
+def _start(
+    spec: EngineLaunch, walls: Walls, drop: Drop | None, scope: Scope | None
+) -> EngineProcess:
     order = _full if spec.level == "full" else _reduced
-    process = _launcher().start(lambda: order(spec, walls, drop))
+    process = _launcher().start(lambda: order(spec, walls, drop, scope))
     try:
         if spec.level == "full":
             process.found(_find_engine(process, walls.bwrap, _uid(drop)))
+            limits.limit_tasks(process.engine_pid)
         process.expectation = _expectation(spec, process.level, _uid(drop))
         limits.volunteer_for_oom(process.engine_pid)
-        if spec.level == "full":
-            limits.limit_tasks(process.engine_pid)
+        process.cgroup = _group(process.pids, _group_bytes(spec), scope)
     except ProcessLookupError:
         process.wait(START_LIMIT_S)
         raise _failure(process, walls.bwrap, _uid(drop)) from None
@@ -95,6 +116,16 @@ def launch(spec: EngineLaunch, walls: Walls = WALLS) -> EngineProcess | PlainPro
         process.end()
         raise
     return process
+
+
+def _group(pids: Pids, memory_bytes: int, scope: Scope | None) -> Group | None:
+    if scope is None:
+        return cgroups.delegated_group((pids.first, pids.engine), memory_bytes)
+    try:
+        membership = Path(f"/proc/{pids.engine}/cgroup").read_text(encoding="ascii")
+    except FileNotFoundError as gone:
+        raise ProcessLookupError(pids.engine) from gone
+    return cgroups.limited_group(membership, memory_bytes)
 
 
 def _uid(drop: Drop | None) -> int:
@@ -184,9 +215,12 @@ def _engine_words(spec: EngineLaunch, root: str, walls: Walls) -> list[str]:
     return [str(inside.app / walls.entry) if word == shipped else word for word in words]
 
 
-def _full(spec: EngineLaunch, walls: Walls, drop: Drop | None) -> EngineProcess:
+def _full(
+    spec: EngineLaunch, walls: Walls, drop: Drop | None, scope: Scope | None
+) -> EngineProcess:
     masked = tuple(path for path in bwrap.MASKED if os.path.exists(path))
     runtime_lock = hold(spec.runtime)
+    words = () if scope is None else scope.words
     seccomp_fd = _filter_file()
     status_ours, status_theirs = os.pipe()
     try:
@@ -201,7 +235,8 @@ def _full(spec: EngineLaunch, walls: Walls, drop: Drop | None) -> EngineProcess:
             str(walls.bwrap), view, _engine_words(spec, bwrap.INSIDE_ROOT, walls)
         )
         kept = (spec.control_fd, spec.input_fd, spec.output_fd, seccomp_fd, status_theirs)
-        process, stderr = _popen(command, kept, {}, drop)
+        environment = {} if scope is None else scope.environment
+        process, stderr = _popen([*words, *command], kept, environment, drop)
     except BaseException:
         os.close(status_ours)
         os.close(runtime_lock)
@@ -217,7 +252,9 @@ def _full(spec: EngineLaunch, walls: Walls, drop: Drop | None) -> EngineProcess:
     return engine
 
 
-def _reduced(spec: EngineLaunch, walls: Walls, drop: Drop | None) -> EngineProcess:
+def _reduced(
+    spec: EngineLaunch, walls: Walls, drop: Drop | None, scope: Scope | None
+) -> EngineProcess:
     root = str(spec.runtime.root)
     environment = {
         **spec.environment,

@@ -1,13 +1,12 @@
 """How much of the machine an engine may take, set from outside and read back.
 
-Owns: resource limits, niceness, the wish to be ended first when memory runs out, and a memory
-cgroup where the system has delegated one. Must not: watch a running engine (`app.host` does).
+Owns: resource limits, niceness, and the wish to be ended first when memory runs out. Must not:
+watch a running engine (`app.host` does), nor know control groups (`cgroups.py`).
 """
 
 from __future__ import annotations
 
 import resource
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -17,8 +16,6 @@ __all__ = [
     "NICE",
     "OOM_SCORE",
     "PRLIMIT",
-    "Cgroup",
-    "delegated_cgroup",
     "limit_tasks",
     "prefix",
     "volunteer_for_oom",
@@ -141,60 +138,3 @@ def wrong_limits(table: str, memory_bytes: int) -> list[str]:
         if not value.isdigit() or int(value) > wished:
             wrong.append(f"{name} is {value}, not {wished}")
     return wrong
-
-
-@dataclass(frozen=True, slots=True)
-class Cgroup:
-    """A group of our own for one engine, with a hard limit of memory."""
-
-    path: Path
-
-    def kill_and_remove(self) -> None:
-        """Ends all in it and removes it; harmless when it is gone."""
-        try:
-            (self.path / "cgroup.kill").write_text("1", encoding="ascii")
-            self.path.rmdir()
-        except OSError:
-            return
-
-
-def _own_group(root: Path, membership: str) -> Path | None:
-    for line in membership.splitlines():
-        if line.startswith("0::/"):
-            return root / line[4:]
-    return None
-
-
-def delegated_cgroup(
-    name: str,
-    memory_bytes: int,
-    root: Path = Path("/sys/fs/cgroup"),
-    membership: str | None = None,
-) -> Cgroup | None:
-    """A fresh group below the one that the service manager delegated to us, or None.
-
-    It counts only when the limits read back as written: a controller that was not delegated is
-    passed over in silence by everybody else.
-    """
-    if membership is None:
-        membership = Path("/proc/self/cgroup").read_text(encoding="ascii")
-    own = _own_group(root, membership)
-    if own is None or not (own / "cgroup.controllers").is_file():
-        return None
-    # Processes may live only in leaves: the service manager puts us into one, and engines beside.
-    parent = own.parent
-    group = parent / name
-    try:
-        if "memory" not in (parent / "cgroup.subtree_control").read_text().split():
-            return None
-        group.mkdir(exist_ok=True)
-        for file, value in (("memory.max", str(memory_bytes)), ("memory.swap.max", "0")):
-            (group / file).write_text(value, encoding="ascii")
-            if (group / file).read_text(encoding="ascii").strip() != value:
-                raise OSError(f"{file} did not take {value}")
-        (group / "pids.max").write_text("256", encoding="ascii")
-    except OSError:
-        if group.is_dir():
-            Cgroup(group).kill_and_remove()
-        return None
-    return Cgroup(group)

@@ -17,7 +17,7 @@ from typing import Final
 
 from app.sandbox import attest
 from app.sandbox.attest import Attestation, Expectation
-from app.sandbox.limits import Cgroup
+from app.sandbox.cgroups import Group
 from app.sandbox.spec import Level
 from gpugoblin.errors import SandboxError
 
@@ -85,7 +85,7 @@ class EngineProcess:
         self.pids = Pids(process.pid, process.pid, process.pid)
         self.expectation: Expectation | None = None
         self.masked: frozenset[str] = frozenset()
-        self.cgroup: Cgroup | None = None
+        self.cgroup: Group | None = None
         self.status_fd = -1
         self._process = process
         self._held = held
@@ -205,5 +205,5 @@ class EngineProcess:
                 os.close(descriptor)
         self._pidfd = self._first_pidfd = -1
         if self.cgroup is not None:
-            self.cgroup.kill_and_remove()
+            self.cgroup.remove()
         self._release()

@@ -68,6 +68,10 @@ CODES: dict[str, ErrorCode] = {
         what="The running kernel has no Landlock, or it is not among its active LSMs.",
         next_step="Boot with the kernel parameter lsm=landlock,... (Linux 5.13 or newer).",
     ),
+    "landlock_partial": ErrorCode(
+        what="Landlock here is ABI {abi}; it cannot close {missing}.",
+        next_step="The other walls close that too; Linux 6.12 or newer adds this one.",
+    ),
     "landlock_too_old": ErrorCode(
         what="Landlock here is ABI {abi}; the level {level} needs {needed}.",
         next_step="Use the full level (it needs bubblewrap), or Linux 6.7 or newer.",
