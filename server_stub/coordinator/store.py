@@ -38,7 +38,7 @@ Row = tuple[Any, ...]
 MAX_GROUP: Final = 256
 """Pieces of work per commit: enough to hide the sync, few enough to bound the wait."""
 
-BUSY_S: Final = 5.0
+BUSY_S: Final = 2.0
 """How long a locked database is waited for; the operator's commands hold it for milliseconds."""
 
 

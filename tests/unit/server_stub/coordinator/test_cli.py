@@ -1,0 +1,135 @@
+"""The operator's commands, as one types them."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from gpugoblin.wire.messages.enrol import EnrolStart
+from gpugoblin.wire.signing import public_key_bytes
+from server_stub.coordinator.cli import main
+from server_stub.coordinator.handlers import enrol
+from server_stub.coordinator.house import Caller
+from server_stub.coordinator.settings import load_settings
+from server_stub.coordinator.state import Files, open_house
+from server_stub.coordinator.store import Transaction, transact
+from tests.helpers.coordinator import write_config
+
+
+class Operator:
+    """Types commands and reads what they print."""
+
+    def __init__(self, config: Path, capture: pytest.CaptureFixture[str]) -> None:
+        self.config = config
+        self.capture = capture
+
+    def __call__(self, *words: str) -> Any:
+        assert main([*words, "--config", str(self.config), "--json"]) == 0
+        return json.loads(self.capture.readouterr().out)
+
+    def refused(self, *words: str) -> str:
+        assert main([*words, "--config", str(self.config)]) == 1
+        printed = self.capture.readouterr()
+        assert printed.out == ""
+        return printed.err
+
+
+@pytest.fixture
+def operator(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Operator:
+    return Operator(write_config(tmp_path), capsys)
+
+
+def waiting_code(config: Path) -> str:
+    """A device that has just asked for a code."""
+    house = open_house(load_settings(config))
+    key = public_key_bytes(Ed25519PrivateKey.generate())
+
+    def start(tx: Transaction) -> str:
+        caller = Caller(key, b"", 0.0, "192.0.2.1")
+        reply = enrol.start(house, tx, time.time(), random.SystemRandom(), caller, EnrolStart(key))
+        return reply.user_code
+
+    return transact(Files(house.settings.state_dir).database, start)
+
+
+def test_from_nothing_to_an_enrolled_device(operator: Operator) -> None:
+    assert operator("account", "add", "ann")["name"] == "ann"
+    device = operator("approve", waiting_code(operator.config), "--account", "ann")["device"]
+    assert operator("deny", waiting_code(operator.config), "--account", "ann")["device"] == "denied"
+    (row,) = operator("account", "list")
+    assert (row["name"], row["devices"]) == ("ann", 1)
+    lab = operator("lab", "add", "lab-a", "--key", "ab" * 32, "--address", "https://lab:8443")
+    assert lab["coordinator_key"] == operator("status")["coordinator_key"]
+    assert [row["name"] for row in operator("lab", "list")] == ["lab-a"]
+    assert operator("revoke", "device", device) == {"device": device, "grants_revoked": 0}
+    assert operator("account", "list")[0]["devices"] == 0
+    for group in ("owner", "device", "lab", "day"):
+        assert operator("credits", "--by", group) == []
+    assert operator("check") == {"ledger_faults": 0, "audit_broken_at": 0}
+    assert operator("backup", str(operator.config.parent / "copy")) != {}
+
+
+def test_init_prints_the_key(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = tmp_path / "deep" / "coordinator.toml"
+    words = ["init", "--config", str(config), "--port", "0", "--hostname", "a.example", "--json"]
+    assert main(words) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["key"] == open_house(load_settings(config)).public_key.hex()
+    assert load_settings(config).hostnames == ("a.example",)
+
+
+def test_people_get_lines(operator: Operator) -> None:
+    assert main(["account", "add", "ann", "--config", str(operator.config)]) == 0
+    assert "name=ann" in operator.capture.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (("account", "add", "Ann Example"), "coordinator_name_malformed"),
+        (("approve", "BBBB-BBBB", "--account", "ann"), "account_unknown"),
+        (("revoke", "grant", "grant_a"), "coordinator_subject_unknown"),
+        (("revoke", "device", "device_a"), "coordinator_subject_unknown"),
+        (("init",), "coordinator_exists"),
+        (("lab", "add", "x", "--key", "1", "--address", "y"), "coordinator_lab_malformed"),
+    ],
+)
+def test_refusals_say_what_and_what_next(
+    operator: Operator, words: tuple[str, ...], code: str
+) -> None:
+    printed = operator.refused(*words)
+    assert printed.startswith("error: ")
+    assert f"[{code}]" in printed
+    assert len(printed.splitlines()) == 2
+
+
+def test_wrong_codes_count_across_commands(operator: Operator) -> None:
+    operator("account", "add", "ann")
+    for _ in range(5):
+        assert "code_unknown" in operator.refused("approve", "BBBB-BBBB", "--account", "ann")
+    code = waiting_code(operator.config)
+    assert "code_tries_exhausted" in operator.refused("approve", code, "--account", "ann")
+
+
+def test_check_finds_a_broken_record(operator: Operator) -> None:
+    operator("account", "add", "ann")
+
+    def tamper(tx: Transaction) -> None:
+        tx.execute("DROP TRIGGER audit_keeps_update")
+        tx.execute("UPDATE audit SET subject = 'account_b'")
+
+    settings = load_settings(operator.config)
+    transact(Files(settings.state_dir).database, tamper)
+    assert main(["check", "--config", str(operator.config), "--json"]) == 1
+    assert json.loads(operator.capture.readouterr().out)["audit_broken_at"] == 1
+
+
+def test_no_configuration(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["status", "--config", str(tmp_path / "none")]) == 1
+    assert "coordinator_config_unreadable" in capsys.readouterr().err
