@@ -15,11 +15,16 @@ __all__ = ["Cancelled", "Context", "KernelError"]
 
 
 class KernelError(Exception):
-    """A kernel met values that it may not compute on. Raised and caught inside the engine."""
+    """A kernel met values that it may not compute on. Raised and caught inside the engine.
 
-    def __init__(self, code: FailureCode) -> None:
+    Args:
+        values: integers that belong to the code (`protocol.Failed`).
+    """
+
+    def __init__(self, code: FailureCode, values: tuple[int, ...] = ()) -> None:
         super().__init__(code)
         self.code: FailureCode = code
+        self.values = values
 
 
 class Cancelled(Exception):

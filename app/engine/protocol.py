@@ -67,6 +67,7 @@ def overhead_bytes(threads: int) -> int:
 
 
 Bytes62 = Annotated[int, Meta(ge=0, le=2**62)]
+Int64 = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 Word = Annotated[str, Meta(min_length=1, max_length=64, pattern=r"\A[A-Za-z0-9_.@+:-]+\Z")]
 Hex64 = Annotated[str, Meta(min_length=64, max_length=64, pattern=r"\A[0-9a-f]{64}\Z")]
 Text200 = Annotated[str, Meta(max_length=200, pattern=r"\A[ -~]*\Z")]
@@ -139,11 +140,15 @@ class Refused(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Failed(Struct, frozen=True, forbid_unknown_fields=True):
-    """Engine: the task was begun and ended without result, at node `node` of its graph."""
+    """Engine: the task was begun and ended without result, at node `node` of its graph.
+
+    `values` beside `index_out_of_range`: the index, the axis and its extent.
+    """
 
     code: FailureCode
     node: Annotated[int, Meta(ge=-1, le=2**31 - 1)] = -1
     detail: Word = "none"
+    values: Annotated[tuple[Int64, ...], Meta(max_length=4)] = ()
 
 
 class Log(Struct, frozen=True, forbid_unknown_fields=True):

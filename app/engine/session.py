@@ -223,12 +223,13 @@ class Session:
         began_s = time.monotonic()
         code: FailureCode
         detail = "none"
+        values: tuple[int, ...] = ()
         try:
             program.run(inputs, outputs, arena, context)
         except Cancelled:
             code = "cancelled"
         except KernelError as error:
-            code = error.code
+            code, values = error.code, error.values
         except MemoryError:
             code = "out_of_memory"
         except Exception as error:  # the edge of the process: whatever it is, the engine lives on
@@ -236,7 +237,7 @@ class Session:
             self._log(f"{type(error).__name__} at node {program.position}: {error}")
         else:
             return Done(time.monotonic() - began_s, program.private_bytes)
-        return Failed(code, program.position, detail)
+        return Failed(code, program.position, detail, values)
 
     def _program(self, run: Run) -> Program:
         if run.numeric_class not in self._backend.classes:

@@ -253,18 +253,21 @@ class Engine:
     def wait_ready(self) -> said.Ready:
         """Blocks until the engine is ready, at most `spec.start_limit_s`.
 
+        Events that come with `Ready` stay for `poll`.
+
         Raises:
-            EngineError, SandboxError: why it died instead. Events that came with `Ready` stay for `poll`.
+            EngineError, SandboxError: why it died instead.
         """
-        while True:
+        while self.ready is None:
             events = self.wait(self.spec.start_limit_s + 1.0)
             kept = [event for event in events if not isinstance(event, said.Ready)]
             self._events.extendleft(reversed(kept))
             for event in events:
                 if isinstance(event, said.Died):
                     raise event.error
-            if self.ready is not None:
-                return self.ready
+            if self._dead:
+                raise EngineError("engine_closed", request="waiting")
+        return self.ready
 
     def _read(self, now_s: float) -> None:
         for _ in range(FRAMES_PER_POLL):

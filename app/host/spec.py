@@ -138,12 +138,16 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The task ended without result (`cancelled` is one of the codes); the engine lives on."""
+    """The task ended without result (`cancelled` is one of the codes); the engine lives on.
+
+    The error is the GraphError that the reference raises where the values are to blame
+    (`index_out_of_range`), else `task_failed`.
+    """
 
     task: int
     code: str
     node: int
-    error: EngineError
+    error: GoblinError
 
 
 @dataclass(frozen=True, slots=True)

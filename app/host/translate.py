@@ -10,7 +10,7 @@ from app.host import spec as said
 from app.host.arena import Arena, Slot
 from app.host.spec import EngineTask, Event, HostSpec
 from app.sandbox.spec import EngineLaunch, Level
-from gpugoblin.errors import EngineError
+from gpugoblin.errors import EngineError, GoblinError, GraphError
 
 __all__ = ["about_task", "became_ready", "launch_spec", "place", "run_message"]
 
@@ -79,8 +79,14 @@ def about_task(task: int, message: protocol.Message, memory_bytes: int) -> Event
             )
         return said.Refused(task, message.code, error)
     if isinstance(message, protocol.Failed):
-        error = EngineError(
-            "task_failed", node=message.node, reason=f"{message.code}, {message.detail}"
-        )
-        return said.Failed(task, message.code, message.node, error)
+        return said.Failed(task, message.code, message.node, _failure(message))
     raise EngineError("engine_lied", reason=f"{type(message).__name__} is about no task")
+
+
+def _failure(message: protocol.Failed) -> GoblinError:
+    if message.code == "index_out_of_range" and len(message.values) == 3:
+        index, axis, extent = message.values
+        return GraphError(
+            "index_out_of_range", operator="gather", index=index, axis=axis, extent=extent
+        )
+    return EngineError("task_failed", node=message.node, reason=f"{message.code}, {message.detail}")

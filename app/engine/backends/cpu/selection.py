@@ -29,8 +29,7 @@ def gather(
     data, indices = reads
     axis = int_attribute(attributes, "axis")
     extent = data.shape[axis]
-    if indices.size and (indices.min() < 0 or indices.max() >= extent):
-        raise KernelError("index_out_of_range")
+    _require_indices(indices, axis, extent)
     before, after = math.prod(data.shape[:axis]), math.prod(data.shape[axis + 1 :])
     flat = indices.reshape(-1)
     table = data.reshape((before, extent, after))
@@ -43,6 +42,15 @@ def gather(
         np.take(table[rows], flat[places], axis=1, out=out[rows, places], mode="clip")
 
     context.blocks(len(boxes) if out.size else 0, block)
+
+
+def _require_indices(indices: Array, axis: int, extent: int) -> None:
+    if not indices.size:
+        return
+    lowest, highest = int(indices.min()), int(indices.max())
+    if lowest < 0 or highest >= extent:
+        wrong = lowest if lowest < 0 else highest
+        raise KernelError("index_out_of_range", (wrong, axis, extent))
 
 
 def cast(
