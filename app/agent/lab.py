@@ -38,7 +38,7 @@ class Output:
 
     slot: int
     blob: BlobHash
-    data: bytes
+    data: bytes | bytearray
 
 
 def exchange(link: Link, ticket: str, message: Exchange) -> ExchangeReply:
@@ -71,9 +71,12 @@ def fetch(
         goes_on: asked after each piece; False breaks off, and what is whole stays.
 
     Raises:
-        AgentError: `blob_is_false` (the lab lies), those of the cache, those of `Link`.
+        AgentError: `grant_closed` (broken off), `blob_is_false` (the lab lies), those of the
+            cache, those of `Link`.
     """
     headers = {GRANT_HEADER: tickets[0], TICKET_HEADER: tickets[1]}
+    if not goes_on():
+        raise AgentError("grant_closed", grant=grant)
     if cache.missing(grant, blob) is None:
         cache.begin(grant, _manifest(link, headers, blob, nbytes))
     missing = cache.missing(grant, blob) or []
@@ -81,6 +84,8 @@ def fetch(
         run = _first_run(missing)
         _fetch_run(link, cache, grant, headers, blob, nbytes, run, goes_on)
         missing = cache.missing(grant, blob) or []
+    if missing:
+        raise AgentError("grant_closed", grant=grant)
 
 
 def _manifest(link: Link, headers: dict[str, str], blob: BlobHash, nbytes: int) -> BlobManifest:

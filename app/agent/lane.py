@@ -29,7 +29,7 @@ class Lane:
     def call(self, function: Callable[[], T]) -> Future[T]:
         """Runs `function` on this lane after what was asked before; its result or its exception.
 
-        After `close` the future is cancelled at once.
+        After `end` the future is cancelled at once.
         """
         future: Future[T] = Future()
         if self._is_closed:
@@ -50,8 +50,8 @@ class Lane:
         self._queue.put(work)
         return future
 
-    def close(self) -> None:
-        """Ends the thread after the call that runs; calls that wait are cancelled."""
+    def end(self) -> None:
+        """Takes nothing more; the thread ends after what was asked before."""
         self._is_closed = True
         self._queue.put(None)
 
@@ -67,5 +67,4 @@ class Lane:
             work = self._queue.get()
             if work is None:
                 return
-            if not self._is_closed:
-                work()
+            work()

@@ -162,6 +162,10 @@ CODES: dict[str, ErrorCode] = {
         what="The control socket {path} is in use by a living agent.",
         next_step="Use that one (`gpugoblin agent status`), or end it first.",
     ),
+    "duration_malformed": ErrorCode(
+        what="{text!r} is not a length of time.",
+        next_step="Write a number and s, m, h or d, for example 30m or 2h.",
+    ),
     "card_unknown": ErrorCode(
         what="This agent has no card {card}; it has {known}.",
         next_step="See `gpugoblin agent status` for the cards.",

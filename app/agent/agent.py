@@ -1,0 +1,371 @@
+"""The agent: the loop around the machine. Instructions go out to the parts, events come back in.
+
+Owns: the order of start and end, the loop, the clock and the one line for people per change. Must
+not: decide anything that the machine or the policy decides; touch an array; load Qt or NumPy.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import signal
+import threading
+from collections import deque
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Final
+
+from app.agent import instructions as told
+from app.agent.backoff import Backoff
+from app.agent.cache import BlobCache
+from app.agent.card_engine import Computed
+from app.agent.display import shown_items
+from app.agent.enrolment import coordinator_peer, enrol_device, is_enrolled
+from app.agent.events import (
+    AskedToEnd,
+    CardFound,
+    Enrolled,
+    Event,
+    Recalled,
+    Tick,
+)
+from app.agent.fleet import EngineMaker, Fleet, start_engine
+from app.agent.handlers import Handlers
+from app.agent.instructions import Instruction
+from app.agent.journal import Journal
+from app.agent.machine import Machine
+from app.agent.model import Limits
+from app.agent.network import Cards, Network
+from app.agent.owner import Owner, rulings_to_events
+from app.agent.plan import next_moment_s
+from app.agent.settings import Settings
+from app.agent.speech import Speech
+from app.agent.state import State, own_directory
+from app.control.server import ControlServer
+from app.policy.snapshot import CardFacts
+from gpugoblin import __version__
+from gpugoblin.clock import Clock, SystemClock
+from gpugoblin.errors import AgentError, GoblinError
+from gpugoblin.ids import LeaseId
+from gpugoblin.wire.messages.enrol import EnrolStartReply
+
+__all__ = ["Agent", "limits_of"]
+
+END_LIMIT_S: Final = 1.5
+"""How long the end may take: leases told, engines gone. What is not told, the journal keeps."""
+
+SHOW_PERIOD_S: Final = 0.05
+LONGEST_SLEEP_S: Final = 3600.0
+EXIT_FAILED: Final = 70
+
+
+def limits_of(settings: Settings) -> Limits:
+    """The machine's pace from the settings."""
+    return Limits(
+        prefetch=settings.number("queue.prefetch"),
+        kept_bytes=settings.number("results.limit_bytes"),
+    )
+
+
+class Agent:
+    """One agent of one state directory. `run` is called once, in a loop of its own.
+
+    Args:
+        say: takes lines for people.
+        make_engine: starts an engine; blocks. Another one is for tests.
+
+    Raises:
+        AgentError, WireError: what keeps it from starting; nothing is held then.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        say: Callable[[str], None],
+        *,
+        make_engine: EngineMaker = start_engine,
+        clock: Clock | None = None,
+        rng: random.Random | None = None,
+    ) -> None:
+        self.clock = clock or SystemClock()
+        self._rng = rng or random.SystemRandom()
+        self.state = State(settings.state_directory)
+        try:
+            self.settings = settings.changed(self.state.owner_settings().values)
+            self.key = self.state.device_key()
+            peer = coordinator_peer(self.settings)
+            self._journal = Journal(self.state.journal_path)
+        except BaseException:
+            self.state.close()
+            raise
+        self.speech = Speech(say, self.clock)
+        self._inbox: deque[Event] = deque()
+        self._is_due = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._showing: asyncio.TimerHandle | None = None
+        self.since_s = self.clock.wall_s()
+        self.user_code = ""
+        self.is_enrolled = is_enrolled(self.settings, self.state, self.key)
+        self.stopping = threading.Event()
+        self._ended: asyncio.Future[int] | None = None
+        self.machine = Machine(limits_of(self.settings))
+        self.cache = BlobCache(
+            self.state.cache_directory,
+            self.settings.number("cache.limit_bytes"),
+            self.settings.number("cache.least_free_bytes"),
+        )
+        self.fleet = Fleet(self.settings, self.state.directory, make_engine, self.post, self._keep)
+        self.fleet.find()
+        facts = tuple(CardFacts(card.number, card.kind) for card in self.fleet.cards.values())
+        self.owner = Owner(self.state, facts, self.state.intents())
+        self.network = Network(
+            self.key,
+            peer,
+            self.clock,
+            self._rng,
+            self.cache,
+            Cards(self.fleet.classes, self.fleet.capabilities),
+            self.post,
+            self.speech.explain,
+        )
+        self._do = self._table()
+
+    # -- life --------------------------------------------------------------------------------
+
+    async def run(self) -> int:
+        """Lends until it is asked to end; the exit status."""
+        loop = asyncio.get_running_loop()
+        self._ended = loop.create_future()
+        loop.set_exception_handler(self._broke)
+        control = ControlServer(
+            own_directory(self.settings.control_directory), f"agent-{__version__}", Handlers(self)
+        )
+        self._control = control
+        enrolling: asyncio.Task[None] | None = None
+        try:
+            await control.start()
+            for number in (signal.SIGTERM, signal.SIGINT):
+                loop.add_signal_handler(number, self.ask_to_end)
+            self._begin()
+            if not self.is_enrolled:
+                enrolling = loop.create_task(self._enrol())
+            return await self._ended
+        finally:
+            self.stopping.set()
+            if enrolling is not None:
+                enrolling.cancel()
+            await self._close(control)
+
+    def _begin(self) -> None:
+        self.speech.say(
+            "agent_started",
+            state=str(self.state.directory),
+            control=str(self.settings.control_directory),
+        )
+        if self.cache.discarded_bytes:
+            self.speech.say("cache_discarded", bytes=self.cache.discarded_bytes)
+        found = [CardFound(card=each.number, kind=each.kind) for each in self.fleet.cards.values()]
+        self.post(*found, self._recalled())
+        if self.is_enrolled:
+            self.post(Enrolled())
+
+    def _recalled(self) -> Recalled:
+        recall = self._journal.recall(self.clock.wall_s())
+        news = [found for _, offer in recall.grants if (found := self.network.recall(offer))]
+        if recall.leases:
+            self.speech.say("leases_recalled", count=len(recall.leases))
+        return Recalled(grants=tuple(news), leases=recall.leases)
+
+    async def _close(self, control: ControlServer) -> None:
+        for timer in (self._timer, self._showing):
+            if timer is not None:
+                timer.cancel()
+        self.network.close()
+        for card in self.fleet.cards.values():
+            await card.engine.close()
+        self.fleet.close()
+        await control.close()
+        self.cache.close()
+        left = len(self._journal.recall(0.0).leases)
+        self._journal.close()
+        self.state.close()
+        self.speech.say("agent_ended", left=left)
+
+    def ask_to_end(self) -> None:
+        """Gives everything back and ends, within two seconds."""
+        if not self.stopping.is_set():
+            self.stopping.set()
+            self.speech.say("agent_ends")
+            self.post(AskedToEnd())
+            asyncio.get_running_loop().call_later(END_LIMIT_S, self._finish, 0)
+
+    def _finish(self, status: int) -> None:
+        if self._ended is not None and not self._ended.done():
+            self._ended.set_result(status)
+
+    def _broke(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """A defect of this program: stop lending rather than go on in an unknown state."""
+        loop.default_exception_handler(context)
+        self._finish(EXIT_FAILED)
+
+    def _failed(self, error: GoblinError) -> None:
+        self.speech.say("failed", why=error.what, fix=error.next_step)
+        self._finish(EXIT_FAILED)
+
+    async def _enrol(self) -> None:
+        loop = asyncio.get_running_loop()
+        backoff = Backoff(self._rng)
+
+        def show(started: EnrolStartReply) -> None:
+            loop.call_soon_threadsafe(self._show_code, started)
+
+        while not self.stopping.is_set():
+            call = self.network.coordinator_call(
+                lambda link: enrol_device(link, self.state, self.key, show, self._sleep)
+            )
+            try:
+                await asyncio.wrap_future(call)
+            except GoblinError as error:
+                self.speech.say("enrol_failed", why=error.what)
+                await asyncio.sleep(backoff.next_s())
+                continue
+            self.is_enrolled, self.user_code = True, ""
+            self.speech.say("enrolled")
+            self.post(Enrolled())
+            return
+
+    def _sleep(self, duration_s: float) -> None:
+        if self.stopping.wait(duration_s):
+            raise AgentError("enrolment_expired", user_code=self.user_code)
+
+    def _show_code(self, started: EnrolStartReply) -> None:
+        self.user_code = started.user_code
+        self.speech.say(
+            "enrol_code",
+            user_code=started.user_code,
+            fingerprint=started.fingerprint,
+            minutes=round(started.expires_s / 60),
+        )
+        self._show_soon()
+
+    # -- the loop ----------------------------------------------------------------------------
+
+    def post(self, *events: Event) -> None:
+        """Takes events for the next step; several at once stay together."""
+        self._inbox.extend(events)
+        if not self._is_due and self._ended is not None and not self._ended.done():
+            self._is_due = True
+            asyncio.get_running_loop().call_soon(self._step)
+
+    def _step(self) -> None:
+        self._is_due = False
+        events: list[Event] = list(self._inbox) or [Tick()]
+        self._inbox.clear()
+        try:
+            rulings = self.owner.rule(self.clock.wall_s())
+            for ruling in rulings:
+                self.speech.say_ruling(ruling)
+            # A card must be known before its ruling is told.
+            known = [each for each in events if isinstance(each, CardFound)]
+            rest = [each for each in events if not isinstance(each, CardFound)]
+            told_events = [*known, *rulings_to_events(self.owner, rulings), *rest]
+            self._perform(self.machine.handle(self.clock.monotonic_s(), *told_events))
+        except GoblinError as error:
+            self._failed(error)
+        self._show_soon()
+        self._set_timer()
+
+    def _set_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        wait_s = next_moment_s(self.machine.model) - self.clock.monotonic_s()
+        change_s = self.owner.next_change_s()
+        if change_s is not None:
+            wait_s = min(wait_s, change_s - self.clock.wall_s())
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(min(max(wait_s, 0.01), LONGEST_SLEEP_S), self.post)
+
+    def _perform(self, instructions: list[Instruction]) -> None:
+        journal: dict[type[Instruction], Callable[[Any], None]] = {
+            told.OpenGrant: self._note_grant,
+            told.DropGrant: lambda each: self._journal.close_grant(each.grant),
+            told.RememberLease: lambda each: self._journal.remember(each.lease, each.grant),
+            told.ForgetLease: lambda each: self._journal.forget(each.lease),
+        }
+        entries = [each for each in instructions if type(each) in journal]
+        if entries:
+            with self._journal.together():
+                for each in entries:
+                    journal[type(each)](each)
+        for each in instructions:
+            self._do[type(each)](each)
+
+    def _note_grant(self, each: told.OpenGrant) -> None:
+        model = self.machine.model
+        until_s = model.grants[each.grant].until_s + self.clock.wall_s() - model.now_s
+        self._journal.open_grant(each.grant, self.network.offers[each.grant], until_s)
+
+    def _table(self) -> dict[type[Instruction], Callable[[Any], None]]:
+        cards = self.fleet.cards
+        return {
+            told.OpenGrant: lambda each: self.network.open_grant(each.grant),
+            told.DropGrant: lambda each: self.network.close_grant(each.grant),
+            told.RememberLease: lambda each: None,
+            told.ForgetLease: lambda each: None,
+            told.DropLease: lambda each: self.network.drop_lease(each.lease),
+            told.Contact: self.network.contact,
+            told.Exchange: self.network.exchange,
+            told.Fetch: self.network.fetch,
+            told.Upload: self.network.upload,
+            told.StartEngine: lambda each: cards[each.card].engine.begin(),
+            told.StopEngine: lambda each: cards[each.card].engine.stop(),
+            told.FreezeEngine: lambda each: cards[each.card].engine.freeze(),
+            told.ThawEngine: lambda each: cards[each.card].engine.thaw(),
+            told.SubmitTask: self._submit,
+            told.CancelTask: lambda each: cards[each.card].engine.cancel(each.lease),
+            told.Drained: self._drained,
+            told.Say: self._say,
+            told.End: lambda each: self._finish(0),
+        }
+
+    def _submit(self, each: told.SubmitTask) -> None:
+        held = self.network.held[each.lease]
+        self.fleet.cards[each.card].engine.submit(
+            each.lease, held.task, self.network.reader(each.lease)
+        )
+
+    def _keep(self, lease: LeaseId, computed: Computed) -> None:
+        held = self.network.held.get(lease)
+        if held is not None:
+            self.network.results[lease] = computed
+
+    def _drained(self, each: told.Drained) -> None:
+        self.owner.drained(each.card)
+        self.post()
+
+    def _say(self, each: told.Say) -> None:
+        fields = dict(each.fields)
+        card = self.fleet.cards.get(int(fields["card"])) if "card" in fields else None
+        if card is not None:
+            refusal = card.engine.refusal
+            fields["level"] = card.engine.level
+            fields["fix"] = "" if refusal is None else refusal.next_step
+        self.speech.say(each.code, **fields)
+
+    # -- what is shown -----------------------------------------------------------------------
+
+    def _show_soon(self) -> None:
+        if self._showing is None:
+            self._showing = asyncio.get_running_loop().call_later(SHOW_PERIOD_S, self._show)
+
+    def _show(self) -> None:
+        self._showing = None
+        self._control.show(shown_items(self))
+
+    def change_settings(self, settings: Settings) -> None:
+        """Takes changed live settings into use."""
+        self.settings = settings
+        limits = limits_of(settings)
+        model = self.machine.model
+        model.limits = replace(model.limits, prefetch=limits.prefetch, kept_bytes=limits.kept_bytes)
+        self.post()

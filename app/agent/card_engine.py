@@ -1,0 +1,396 @@
+"""The engine of one card, driven by the loop: start, feed, empty, end.
+
+Owns: the handle (`app.host.Engine`), which task belongs to which lease, and the private copies of
+outputs. Must not: know a grant or a lab node; decide when something happens. What happened is told
+as events of the machine through `post`.
+
+Bytes go from the cache straight into the input arena. Outputs are copied 1 MiB at a time to private
+memory, hashed there, and only that copy is used: an engine may change what lies in its arena.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from dataclasses import dataclass
+from typing import Final
+
+from app.agent.calibration import UNKNOWN, Rates, calibrate
+from app.agent.events import (
+    EngineDied,
+    EngineDone,
+    EngineReady,
+    EngineRefused,
+    EngineStopped,
+    Event,
+    SubmitDeferred,
+    TaskRefused,
+)
+from app.agent.lab import Output
+from app.agent.lane import Lane
+from app.agent.residency import Residency
+from app.host.arena import Arena, Slot
+from app.host.engine import Engine
+from app.host.spec import Died, Done, EngineTask, Failed, Ready, Refused
+from gpugoblin.blobs.chunk import BlobHasher
+from gpugoblin.errors import AgentError, EngineError, GoblinError
+from gpugoblin.ids import BlobHash, LeaseId
+from gpugoblin.units import MIB
+from gpugoblin.wire.messages.task import Task
+
+__all__ = ["CardEngine", "Computed", "output_bytes"]
+
+REFUSED_RETRY_S: Final = 300.0
+ITEM_BYTES: Final = {"float32": 4, "int32": 4, "int64": 8, "bool": 1}
+
+Reader = Callable[[BlobHash, memoryview], None]
+"""Fills a view with the bytes of a blob; blocks; raises AgentError."""
+
+
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """A result before it is committed: private bytes, hashed."""
+
+    outputs: tuple[Output, ...]
+    compute_s: float
+    peak_memory_bytes: int
+
+
+@dataclass(slots=True)
+class _Running:
+    lease: LeaseId
+    slots: tuple[tuple[int, Slot], ...]
+
+
+def output_bytes(task: Task) -> tuple[int, ...]:
+    """The size of each output of a task, in its order."""
+    sizes = []
+    for output in task.outputs:
+        count = 1
+        for extent in output.shape:
+            count *= extent
+        sizes.append(count * ITEM_BYTES[output.dtype])
+    return tuple(sizes)
+
+
+class CardEngine:
+    """One card's engine, if it runs. All methods belong to the loop's thread.
+
+    Args:
+        start: makes an engine that was demanded at a level, blocking; called on `launcher`.
+        launcher: a lane that lives as long as the agent, since an engine ends with the thread that
+            started it.
+        pool: for hashing and decrypting.
+        keep: given each result before its `EngineDone` is posted.
+    """
+
+    def __init__(
+        self,
+        card: int,
+        start: Callable[[], Engine],
+        launcher: Lane,
+        pool: Executor,
+        post: Callable[[Event], None],
+        keep: Callable[[LeaseId, Computed], None],
+    ) -> None:
+        self.card = card
+        self.ready: Ready | None = None
+        self.refusal: GoblinError | None = None  # why the last start failed, with its fix
+        self.rates: Rates | None = None
+        self._start = start
+        self._launcher = launcher
+        self._pool = pool
+        self._post = post
+        self._keep = keep
+        self._engine: Engine | None = None
+        self._residency: Residency | None = None
+        self._running: dict[int, _Running] = {}
+        self._copies: set[asyncio.Task[None]] = set()
+        self._loads: set[asyncio.Task[None]] = set()
+        self._dropped: set[LeaseId] = set()
+        self._order = asyncio.Lock()
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_stopping = False
+        self._is_starting = False
+        self._starting: asyncio.Task[None] | None = None
+
+    @property
+    def level(self) -> str:
+        """The level of the last engine that ran; empty before the first."""
+        return "" if self.ready is None else self.ready.level
+
+    # -- life ------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Starts an engine without waiting for it."""
+        self._is_stopping, self._is_starting = False, True
+        self._starting = asyncio.get_running_loop().create_task(self.start())
+
+    async def close(self) -> None:
+        """Ends the engine, if there is one, and everything that goes on around it."""
+        self._is_stopping = True
+        if self._starting is not None:
+            self._starting.cancel()
+            await asyncio.wait([self._starting])
+        engine = self._engine
+        if engine is not None:
+            self._let_go(engine)
+        for work in (*self._copies, *self._loads):
+            work.cancel()
+        rest = [*self._copies, *self._loads]
+        if rest:
+            await asyncio.wait(rest)
+        if engine is not None:
+            engine.close()
+
+    async def start(self) -> None:
+        """Starts an engine and measures it the first time; posts EngineReady or EngineRefused."""
+        call = self._launcher.call(self._started)
+        try:
+            engine = await asyncio.wrap_future(call)
+        except asyncio.CancelledError:
+            # The launcher goes on; what it started must not be left running.
+            call.add_done_callback(_close_started)
+            raise
+        except GoblinError as error:
+            self._is_starting = False
+            self._tell_refusal(error)
+            return
+        self._is_starting = False
+        if self._is_stopping:
+            engine.stop()
+        self._engine, self.refusal = engine, None
+        self._residency = Residency(engine.inputs)
+        asyncio.get_running_loop().add_reader(engine.fileno(), self._poll)
+        if not self._is_stopping:
+            self._post(EngineReady(card=self.card))
+        self._poll()
+
+    def _started(self) -> Engine:
+        engine = self._start()
+        try:
+            ready = engine.wait_ready()
+            if self.rates is None:
+                self.rates = calibrate(engine)
+            self.ready = ready
+        except BaseException:
+            engine.close()
+            raise
+        return engine
+
+    def _tell_refusal(self, error: GoblinError) -> None:
+        if self._is_stopping:
+            self._post(EngineStopped(card=self.card))
+        else:
+            self.refusal = error
+            self._post(EngineRefused(card=self.card, code=error.code, retry_s=REFUSED_RETRY_S))
+
+    def stop(self) -> None:
+        """Ends the engine at once; posts EngineStopped when it is gone."""
+        self._is_stopping = True
+        if self._engine is not None:
+            self._engine.stop()
+            self._poll()
+        elif not self._is_starting:
+            self._post(EngineStopped(card=self.card))
+
+    def freeze(self) -> None:
+        if self._engine is not None:
+            self._engine.freeze()
+
+    def thaw(self) -> None:
+        if self._engine is not None:
+            self._engine.thaw()
+
+    # -- tasks -----------------------------------------------------------------------------
+
+    def submit(self, lease: LeaseId, task: Task, read: Reader) -> None:
+        """Fills the arena and queues the task, in the order of the calls. Told by events."""
+        self._dropped.discard(lease)
+        work = asyncio.get_running_loop().create_task(self._submit(lease, task, read))
+        self._loads.add(work)
+        work.add_done_callback(self._loads.discard)
+
+    def cancel(self, lease: LeaseId) -> None:
+        """Takes a task out. Whatever still comes of it is dropped."""
+        self._dropped.add(lease)
+        for number, running in self._running.items():
+            if running.lease == lease and self._engine is not None:
+                self._engine.cancel(number)
+
+    async def _submit(self, lease: LeaseId, task: Task, read: Reader) -> None:
+        async with self._order:
+            engine, residency = self._engine, self._residency
+            if engine is None or residency is None or lease in self._dropped:
+                return
+            slots: list[Slot] = []
+            try:
+                places = [
+                    await self._place(engine, residency, lease, each.blob, each.nbytes, read)
+                    for each in task.inputs
+                ]
+                for nbytes in output_bytes(task):
+                    slots.append(engine.outputs.allocate(nbytes))
+                if lease in self._dropped:
+                    self._free(engine, lease, slots)
+                    return
+                number = engine.submit(
+                    EngineTask(
+                        task.graph,
+                        tuple(places),
+                        tuple(slots),
+                        self._predicted_s(task),
+                        task.numeric_class,
+                    )
+                )
+            except (EngineError, AgentError) as error:
+                self._free(engine, lease, slots)
+                self._tell_not_submitted(lease, error)
+                return
+            outputs = tuple(
+                (output.slot, slot) for output, slot in zip(task.outputs, slots, strict=True)
+            )
+            self._running[number] = _Running(lease, outputs)
+        self._poll()
+
+    def _tell_not_submitted(self, lease: LeaseId, error: GoblinError) -> None:
+        if error.code in ("arena_full", "engine_busy"):
+            self._post(SubmitDeferred(card=self.card, lease=lease))
+        elif error.code != "engine_closed":  # its end is told by Died
+            self._post(TaskRefused(card=self.card, lease=lease, code=error.code))
+
+    async def _place(
+        self,
+        engine: Engine,
+        residency: Residency,
+        lease: LeaseId,
+        blob: BlobHash,
+        nbytes: int,
+        read: Reader,
+    ) -> Slot:
+        place, is_new = residency.take(blob, nbytes, lease)
+        if is_new:
+            view = engine.inputs.view(place.slot)
+            loop = asyncio.get_running_loop()
+            try:
+                await loop.run_in_executor(self._pool, read, blob, view)
+            except BaseException:
+                residency.forget(blob)
+                raise
+            finally:
+                view.release()
+        return place.slot
+
+    def _free(self, engine: Engine, lease: LeaseId, slots: list[Slot]) -> None:
+        for slot in slots:
+            engine.outputs.free(slot)
+        if self._residency is not None:
+            self._residency.release(lease)
+
+    def _predicted_s(self, task: Task) -> float:
+        # The watchdog is for engines that hang; a machine that is busy otherwise is no reason.
+        rates = self.rates or UNKNOWN
+        honest_s = task.flops / rates.flops_per_s + task.bytes_moved / rates.bytes_per_s
+        return 10.0 + 10.0 * honest_s
+
+    # -- what the engine says ----------------------------------------------------------------
+
+    def _poll(self) -> None:
+        engine = self._engine
+        if engine is None:
+            return
+        for event in engine.poll():
+            if isinstance(event, Done):
+                self._copy(engine, event)
+            elif isinstance(event, (Refused, Failed)):
+                self._not_done(engine, event)
+            elif isinstance(event, Died):
+                self._bury(engine, event)
+                return
+        if self._timer is not None:
+            self._timer.cancel()
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(engine.next_check_s(), self._poll)
+
+    def _copy(self, engine: Engine, event: Done) -> None:
+        running = self._running.pop(event.task)
+        work = asyncio.get_running_loop().create_task(self._take(engine, running, event))
+        self._copies.add(work)
+        work.add_done_callback(self._copies.discard)
+
+    async def _take(self, engine: Engine, running: _Running, event: Done) -> None:
+        lease = running.lease
+        outputs: list[Output] = []
+        loop = asyncio.get_running_loop()
+        if lease not in self._dropped:
+            for number, slot in running.slots:
+                outputs.append(
+                    await loop.run_in_executor(
+                        self._pool, _private_copy, engine.outputs, number, slot
+                    )
+                )
+        self._free(engine, lease, [slot for _, slot in running.slots])
+        if lease in self._dropped:
+            self._dropped.discard(lease)
+        else:
+            computed = Computed(tuple(outputs), event.compute_s, event.peak_memory_bytes)
+            self._keep(lease, computed)
+            self._post(EngineDone(card=self.card, lease=lease))
+
+    def _not_done(self, engine: Engine, event: Refused | Failed) -> None:
+        running = self._running.pop(event.task)
+        self._free(engine, running.lease, [slot for _, slot in running.slots])
+        if running.lease in self._dropped:
+            self._dropped.discard(running.lease)
+        else:
+            is_nonsense = isinstance(event, Refused) and event.code != "does_not_fit"
+            self._post(
+                TaskRefused(
+                    card=self.card, lease=running.lease, code=event.code, is_nonsense=is_nonsense
+                )
+            )
+
+    def _bury(self, engine: Engine, event: Died) -> None:
+        self._let_go(engine)
+        work = asyncio.get_running_loop().create_task(self._buried(engine, event))
+        self._copies.add(work)
+        work.add_done_callback(self._copies.discard)
+
+    def _let_go(self, engine: Engine) -> None:
+        asyncio.get_running_loop().remove_reader(engine.fileno())
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._engine, self._residency = None, None
+        self._running.clear()
+        self._dropped.clear()
+
+    async def _buried(self, engine: Engine, event: Died) -> None:
+        # Tasks that were done before the end are told before it.
+        own = asyncio.current_task()
+        rest = [work for work in (*self._copies, *self._loads) if work is not own]
+        if rest:
+            await asyncio.wait(rest)
+        engine.close()
+        if self._is_stopping:
+            self._post(EngineStopped(card=self.card))
+        else:
+            self._post(EngineDied(card=self.card, code=event.error.code))
+
+
+def _close_started(call: Future[Engine]) -> None:
+    if not call.cancelled() and call.exception() is None:
+        call.result().close()
+
+
+def _private_copy(arena: Arena, number: int, slot: Slot) -> Output:
+    """Copies a slot 1 MiB at a time and hashes the copies, never the slot."""
+    private = bytearray(slot.nbytes)
+    view, source = memoryview(private), arena.view(slot)
+    hasher = BlobHasher()
+    for start in range(0, slot.nbytes, MIB):
+        piece = view[start : start + MIB]
+        piece[:] = source[start : start + MIB]
+        hasher.update(piece)
+    return Output(number, hasher.manifest().blob, private)

@@ -1,0 +1,64 @@
+"""What an agent shows: its items on the control socket, and what its doctor knows already.
+
+Owns: the gathering of facts from the agent's parts. Must not: change any of them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from app.agent.view import AgentWord, Facts, items
+from app.control.messages import Finding, Item
+from gpugoblin import __version__
+from gpugoblin.wire.signing import fingerprint, public_key_bytes
+
+if TYPE_CHECKING:
+    from app.agent.agent import Agent
+
+__all__ = ["own_findings", "shown_items"]
+
+
+def shown_items(agent: Agent) -> tuple[Item, ...]:
+    """Everything there is to see of an agent now."""
+    facts = Facts(
+        f"agent-{__version__}",
+        round(agent.since_s, 1),
+        agent.network.coordinator_peer.address,
+        _word(agent),
+        agent.user_code,
+        fingerprint(public_key_bytes(agent.key)),
+        agent.clock.wall_s() - agent.clock.monotonic_s(),
+        agent.cache.used_bytes,
+    )
+    rulings = agent.owner.policy.current
+    return items(agent.machine.model, agent.fleet.cards, rulings, agent.network.totals, facts)
+
+
+def _word(agent: Agent) -> AgentWord:
+    model = agent.machine.model
+    if agent.stopping.is_set():
+        return "ending"
+    if not agent.is_enrolled:
+        return "not_enrolled"
+    if model.is_coordinator_away:
+        return "coordinator_away"
+    is_measured = any(card.is_measured for card in model.cards.values())
+    return "working" if is_measured or not model.cards else "starting"
+
+
+def own_findings(agent: Agent) -> tuple[Finding, ...]:
+    """What the doctor would look at and a running agent knows already."""
+    enrolled = Finding("enrolment", True, "This device is enrolled.")
+    if not agent.is_enrolled:
+        enrolled = Finding(
+            "enrolment", False, "This device is not enrolled.", "Approve the code that is shown."
+        )
+    found = [enrolled]
+    for card in agent.fleet.cards.values():
+        refusal, level = card.engine.refusal, card.engine.level
+        if refusal is not None:
+            found.append(Finding("sandbox", False, refusal.what[:1000], refusal.next_step[:1000]))
+        elif level:
+            words = f"Card {card.number}: engines run, walled in at the level {level}."
+            found.append(Finding("sandbox", True, words))
+    return tuple(found)

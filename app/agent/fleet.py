@@ -1,0 +1,182 @@
+"""The cards of this machine and their engines, for the shell.
+
+Owns: which cards there are, their locks, their engines, what they can do. Must not: decide when an
+engine runs. Now there is one card, the processor; everything is per card already.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Literal
+
+from app.agent.calibration import UNKNOWN
+from app.agent.card_engine import CardEngine, Computed
+from app.agent.events import Event
+from app.agent.lane import Lane
+from app.agent.locks import CardLock, take_card
+from app.agent.settings import Settings
+from app.host.engine import Engine
+from app.host.spec import HostSpec
+from gpugoblin.ids import LeaseId
+from gpugoblin.wire.messages.contact import CardClass
+from gpugoblin.wire.messages.task import Capabilities
+
+__all__ = ["Card", "EngineMaker", "Fleet", "start_engine", "threads_of"]
+
+EngineMaker = Callable[[Settings, Path], Engine]
+"""Starts an engine at the level of the settings or raises; blocks. A parameter for tests."""
+
+CLASSES: Final[tuple[Literal["exact", "float32"], ...]] = ("exact", "float32")
+POOL_THREADS: Final = 2
+
+
+def threads_of(settings: Settings) -> int:
+    """Worker threads of the processor's engine."""
+    return settings.number("processor.threads") or len(os.sched_getaffinity(0))
+
+
+def start_engine(settings: Settings, state_directory: Path) -> Engine:
+    """The processor's engine in its sandbox, at exactly the level that the owner allows.
+
+    Raises:
+        SandboxError: the level cannot be had here; it names the fix.
+        EngineError: `engine_start_failed`.
+    """
+    from app.sandbox.runtime import stage
+
+    level: Literal["full", "reduced"] = "full"
+    if settings.text("sandbox.level") == "reduced":
+        level = "reduced"
+    return Engine.start(
+        HostSpec(
+            runtime=stage(state_directory),
+            input_bytes=settings.number("processor.input_bytes"),
+            output_bytes=settings.number("processor.output_bytes"),
+            threads=threads_of(settings),
+            memory_bytes=settings.number("processor.memory_bytes"),
+            level=level,
+        )
+    )
+
+
+@dataclass(slots=True)
+class Card:
+    """One card: its engine and, while that runs, its lock. `identity` names it on the machine."""
+
+    number: int
+    kind: Literal["cpu", "vulkan", "cuda"]
+    identity: str
+    engine: CardEngine
+    lock: CardLock | None = None
+    done: int = 0
+
+
+@dataclass(slots=True)
+class Fleet:
+    """All cards. Methods belong to the loop's thread unless said."""
+
+    settings: Settings
+    state_directory: Path
+    make: EngineMaker
+    post: Callable[..., None]
+    keep: Callable[[LeaseId, Computed], None]
+    cards: dict[int, Card] = field(default_factory=dict)
+    _launcher: Lane = field(default_factory=lambda: Lane("launcher"))
+    _pool: ThreadPoolExecutor = field(
+        default_factory=lambda: ThreadPoolExecutor(POOL_THREADS, thread_name_prefix="hashing")
+    )
+
+    def find(self) -> None:
+        """Looks for cards."""
+        if self.settings.flag("processor.lend"):
+            self._add(0, "cpu", "cpu")
+
+    def _add(self, number: int, kind: Literal["cpu", "vulkan", "cuda"], identity: str) -> None:
+        def start() -> Engine:
+            # On the launcher lane: the lock first, so that no second engine even starts.
+            card = self.cards[number]
+            is_shared = self.settings.flag("processor.share")
+            if card.lock is None:
+                card.lock = take_card(identity, is_shared=is_shared)
+            return self.make(self.settings, self.state_directory)
+
+        pool: Executor = self._pool
+        engine = CardEngine(number, start, self._launcher, pool, self._told, self._kept)
+        self.cards[number] = Card(number, kind, identity, engine)
+
+    def _told(self, event: Event) -> None:
+        name = type(event).__name__
+        if name in ("EngineDied", "EngineStopped", "EngineRefused"):
+            self._unlock(event)
+        self.post(event)
+
+    def _unlock(self, event: Event) -> None:
+        card = self.cards[getattr(event, "card")]  # noqa: B009 - one of three kinds with a card
+        if card.lock is not None:
+            card.lock.release()
+            card.lock = None
+
+    def _kept(self, lease: LeaseId, computed: Computed) -> None:
+        self.keep(lease, computed)
+
+    def close(self) -> None:
+        """Ends the launcher and the pool; engines must be gone before."""
+        self._launcher.end()
+        self._pool.shutdown(wait=True, cancel_futures=True)
+        for card in self.cards.values():
+            if card.lock is not None:
+                card.lock.release()
+                card.lock = None
+
+    # -- what the network asks ---------------------------------------------------------------
+
+    def classes(self) -> tuple[CardClass, ...]:
+        """Every card that was measured, as the coordinator may know it."""
+        found = []
+        for card in self.cards.values():
+            ready = card.engine.ready
+            if ready is not None:
+                found.append(
+                    CardClass(
+                        card=card.number,
+                        kind=card.kind,
+                        memory_bytes=self.settings.number("processor.memory_bytes"),
+                        classes=CLASSES,
+                        sandbox_level=ready.level,
+                        engine_build=ready.build,
+                        catalog_hash=ready.catalog_hash,
+                    )
+                )
+        return tuple(found)
+
+    def capabilities(self, number: int) -> Capabilities:
+        """What a measured card can do, as its lab may know it.
+
+        The operators are those of the catalog that `catalog_hash` names, so they are not listed.
+        """
+        engine = self.cards[number].engine
+        ready, rates = engine.ready, engine.rates or UNKNOWN
+        if ready is None:
+            raise LookupError(f"card {number} was never measured")
+        return Capabilities(
+            catalog_hash=ready.catalog_hash,
+            operators={},
+            classes=CLASSES,
+            memory_bytes=self.settings.number("processor.memory_bytes"),
+            # Two tasks lie in the arenas at once, and one blob of theirs may be shared.
+            max_slot_bytes=min(
+                self.settings.number("processor.input_bytes") // 3,
+                self.settings.number("processor.output_bytes") // 2,
+            ),
+            max_outputs=64,
+            flops_per_s=rates.flops_per_s,
+            bytes_per_s=rates.bytes_per_s,
+            sandbox_level=ready.level,
+            engine_build=ready.build,
+            driver=ready.driver,
+            kernel_set=ready.kernel_set,
+        )

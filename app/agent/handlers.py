@@ -1,0 +1,75 @@
+"""What programs may ask on the control socket. Owns the mapping of requests to parts."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from app.agent.display import own_findings
+from app.agent.doctor import examine
+from app.control.messages import (
+    Accepted,
+    Answer,
+    Doctor,
+    Finish,
+    Pause,
+    Quit,
+    Report,
+    Request,
+    Resume,
+    SettingsAre,
+    SettingsGet,
+    SettingsSet,
+    Stop,
+)
+from app.policy.intent import Intent
+from gpugoblin.errors import AgentError
+
+if TYPE_CHECKING:
+    from app.agent.agent import Agent
+
+__all__ = ["Handlers"]
+
+
+class Handlers:
+    """Answers requests for one agent."""
+
+    def __init__(self, agent: Agent) -> None:
+        self._agent = agent
+
+    async def __call__(self, request: Request) -> Answer:
+        """The answer. Raises GoblinError for what cannot be done."""
+        agent = self._agent
+        if isinstance(request, (Pause, Finish, Stop, Resume)):
+            return self._take(request)
+        if isinstance(request, Quit):
+            agent.ask_to_end()
+            return Accepted(request.request, "", True)
+        if isinstance(request, SettingsGet):
+            return self._settings(request.request)
+        if isinstance(request, SettingsSet):
+            changed, _ = agent.state.change_settings(
+                agent.settings, request.revision, request.values
+            )
+            agent.change_settings(changed)
+            return self._settings(request.request)
+        if isinstance(request, Doctor):
+            # The network is asked on its own lane, the disk in a thread: the loop goes on.
+            call = agent.network.coordinator_call(
+                lambda link: examine(agent.settings, agent.state.directory, link)
+            )
+            findings = await asyncio.wrap_future(call)
+            return Report(request.request, (*own_findings(agent), *findings))
+        raise AgentError("control_malformed", reason=f"{type(request).__name__} comes once")
+
+    def _take(self, request: Pause | Finish | Stop | Resume) -> Accepted:
+        kinds = {Pause: "pause", Finish: "finish", Stop: "stop", Resume: "resume"}
+        until_s = request.until_s if isinstance(request, (Pause, Finish)) else None
+        intent = Intent(kinds[type(request)], request.intent, until_s)  # type: ignore[arg-type]
+        is_new = self._agent.owner.wants(intent, request.cards)
+        self._agent.post()
+        return Accepted(request.request, request.intent, is_new)
+
+    def _settings(self, request: int) -> SettingsAre:
+        revision = self._agent.state.owner_settings().revision
+        return SettingsAre(request, revision, dict(self._agent.settings.values))

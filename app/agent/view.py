@@ -1,0 +1,131 @@
+"""What the control socket shows: the machine's state as items. Owns that mapping alone."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from app.agent.fleet import Card
+from app.agent.model import CardState, Model
+from app.agent.network import Totals
+from app.control.messages import (
+    AgentItem,
+    CardItem,
+    GrantItem,
+    Item,
+    LeaseItem,
+    ReasonItem,
+    TotalsItem,
+)
+from app.policy.combine import CardRuling
+
+__all__ = ["Facts", "items", "reason_items"]
+
+Doing = Literal["computing", "fetching", "waiting", "resting", "refused", "stopped"]
+AgentWord = Literal["starting", "not_enrolled", "working", "coordinator_away", "ending"]
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What the shell knows beside the machine. `wall_minus_monotonic_s` turns its moments into
+    dates."""
+
+    build: str
+    since_s: float
+    coordinator: str
+    state: AgentWord
+    user_code: str
+    fingerprint: str
+    wall_minus_monotonic_s: float
+    cache_bytes: int
+
+
+def items(
+    model: Model,
+    cards: Mapping[int, Card],
+    rulings: Mapping[int, CardRuling],
+    totals: Totals,
+    facts: Facts,
+) -> tuple[Item, ...]:
+    """Everything there is to see, the agent first."""
+    offset_s = facts.wall_minus_monotonic_s
+    contact_s = model.contact_at_s
+    shown: list[Item] = [
+        AgentItem(
+            "agent",
+            facts.build,
+            os.getpid(),
+            facts.since_s,
+            facts.coordinator,
+            facts.state,
+            facts.user_code,
+            facts.fingerprint,
+            None if contact_s is None else round(contact_s + offset_s, 1),
+        )
+    ]
+    for number, state in model.cards.items():
+        shown.append(_card(model, state, cards[number], rulings.get(number), offset_s))
+    for grant in model.grants.values():
+        until_s = round(grant.until_s + offset_s, 1)
+        shown.append(GrantItem(grant.grant, grant.lab, grant.card, until_s))
+    for lease in model.leases.values():
+        shown.append(LeaseItem(lease.lease, lease.card, lease.stage))
+    shown.append(
+        TotalsItem(
+            "totals",
+            totals.results_sent,
+            totals.leases_given_back,
+            totals.bytes_received,
+            totals.bytes_sent,
+            facts.cache_bytes,
+        )
+    )
+    return tuple(shown)
+
+
+def reason_items(ruling: CardRuling) -> tuple[ReasonItem, ...]:
+    """The reasons of a ruling for the wire."""
+    return tuple(ReasonItem(reason.code, dict(reason.fields)) for reason in ruling.reasons)
+
+
+def _card(
+    model: Model, state: CardState, card: Card, ruling: CardRuling | None, offset_s: float
+) -> CardItem:
+    rates, refusal = card.engine.rates, card.engine.refusal
+    doing = _doing(model, state, refusal is not None)
+    until_s = None if ruling is None else ruling.until_s
+    if doing == "resting":
+        until_s = round(state.rest_until_s + offset_s, 1)
+    return CardItem(
+        key=f"card-{state.card}",
+        card=state.card,
+        kind=state.kind,
+        ruling=state.ruling,
+        reasons=() if ruling is None else reason_items(ruling),
+        until_s=until_s,
+        is_draining=state.is_draining,
+        engine=state.engine,
+        doing=doing,
+        sandbox_level=card.engine.level,
+        lab=state.lab or "",
+        queued=len(model.submitted(state.card)),
+        done=card.done,
+        failures=state.failures,
+        flops_per_s=0.0 if rates is None else float(f"{rates.flops_per_s:.3g}"),
+        why="" if refusal is None else refusal.code,
+        fix="" if refusal is None else refusal.next_step[:1000],
+    )
+
+
+def _doing(model: Model, state: CardState, is_refused: bool) -> Doing:
+    if not state.may_run:
+        return "stopped"
+    if model.submitted(state.card):
+        return "computing"
+    if is_refused and state.engine == "absent":
+        return "refused"
+    if state.engine == "absent" and model.now_s < state.rest_until_s:
+        return "resting"
+    return "fetching" if model.on_card(state.card) else "waiting"

@@ -1,0 +1,94 @@
+"""Status and doctor on one screen, for a terminal. Owns their look; asks nobody."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from app.control import words
+from app.control.messages import (
+    AgentItem,
+    CardItem,
+    Finding,
+    GrantItem,
+    Item,
+    LeaseItem,
+    TotalsItem,
+)
+from gpugoblin.units import format_bytes, format_flops
+
+__all__ = ["print_findings", "print_status"]
+
+_STATES: Final = {
+    "starting": "[yellow]starting[/yellow]",
+    "not_enrolled": "[yellow]not enrolled[/yellow]",
+    "working": "[green]connected[/green]",
+    "coordinator_away": "[yellow]the coordinator does not answer[/yellow]",
+    "ending": "[yellow]ending[/yellow]",
+}
+_STAGES: Final = ("fetching", "ready", "submitted", "committed", "uploading")
+
+
+def print_status(items: Mapping[str, Item], console: Console | None = None) -> None:
+    """Prints everything there is to see of an agent."""
+    out = console or Console()
+    for item in items.values():
+        if isinstance(item, AgentItem):
+            _print_agent(out, item)
+    table = Table("card", "does", "sandbox", "rate", "done", "labs", box=None, pad_edge=False)
+    for item in items.values():
+        if isinstance(item, CardItem):
+            labs = [
+                f"{each.lab} until {words.clock_time(each.until_s)}"
+                for each in items.values()
+                if isinstance(each, GrantItem) and each.card == item.card
+            ]
+            rate = f"{format_flops(item.flops_per_s)}/s" if item.flops_per_s else "unknown"
+            table.add_row(
+                f"{item.card} ({item.kind})",
+                escape(words.card_sentence(item)),
+                item.sandbox_level or "none yet",
+                rate,
+                str(item.done),
+                "\n".join(labs) or "none",
+            )
+    out.print(table)
+    _print_work(out, items)
+
+
+def _print_agent(out: Console, item: AgentItem) -> None:
+    out.print(f"[bold]gpugoblin[/bold] {escape(item.build)}, process {item.pid}")
+    out.print(f"Coordinator {escape(item.coordinator)}: {_STATES[item.state]}")
+    out.print(f"This device's key: {escape(item.fingerprint)}")
+    if item.user_code:
+        out.print(f"Approve the code [bold]{escape(item.user_code)}[/bold] to enroll this device.")
+
+
+def _print_work(out: Console, items: Mapping[str, Item]) -> None:
+    leases = [item for item in items.values() if isinstance(item, LeaseItem)]
+    counts = {stage: sum(item.stage == stage for item in leases) for stage in _STAGES}
+    shown = ", ".join(f"{count} {stage}" for stage, count in counts.items() if count)
+    out.print(f"Tasks now: {shown or 'none'}")
+    for item in items.values():
+        if isinstance(item, TotalsItem):
+            out.print(
+                f"Since the start: {item.results_sent} results sent, "
+                f"{item.leases_given_back} tasks given back, "
+                f"{format_bytes(item.bytes_received)} received, "
+                f"{format_bytes(item.bytes_sent)} sent, "
+                f"{format_bytes(item.cache_bytes)} cached (encrypted)"
+            )
+
+
+def print_findings(findings: Sequence[Finding], console: Console | None = None) -> None:
+    """Prints what the doctor found, one line each, with the fix below what is not well."""
+    out = console or Console()
+    for finding in findings:
+        mark = "[green]well[/green]" if finding.is_well else "[red]not well[/red]"
+        out.print(f"{mark}  {finding.subject}: {escape(finding.what)}")
+        if finding.next_step and not finding.is_well:
+            out.print(f"      {escape(finding.next_step)}")

@@ -1,0 +1,218 @@
+"""The contributor's program: `python -I -m app.main --console`, and `gpugoblin agent ...`.
+
+Owns: arguments, exit statuses and what is printed. Must not: import Qt or NumPy, or anything of the
+agent before it is known what is asked for, so that `status` answers in milliseconds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import re
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+from gpugoblin.errors import AgentError, GoblinError
+
+__all__ = ["agent_command", "main"]
+
+FAILED: Final = 1
+ILL: Final = 3
+"""What `doctor` returns when it found something."""
+
+_DURATION: Final = re.compile(r"(\d{1,6})([smhd])")
+_UNITS_S: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """`python -m app.main`: the agent alone, without a window."""
+    parser = argparse.ArgumentParser(
+        prog="gpugoblin", description="Lend this machine to research projects."
+    )
+    parser.add_argument(
+        "--console", action="store_true", required=True, help="run without a window, tell by lines"
+    )
+    _add_config(parser)
+    options = parser.parse_args(arguments)
+    try:
+        return _run(options)
+    except GoblinError as error:
+        print(f"gpugoblin: {error}", file=sys.stderr)
+        return FAILED
+
+
+def agent_command(arguments: Sequence[str]) -> int:
+    """`gpugoblin agent ...`. Raises GoblinError; whoever called it prints that."""
+    options = _parser().parse_args(arguments)
+    run: Callable[[argparse.Namespace], int] = options.run
+    return run(options)
+
+
+def _add_config(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--config", type=Path, metavar="FILE", help="the agent's TOML file")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="gpugoblin agent", description="Lend this machine to research projects."
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+
+    def add(
+        name: str, run: Callable[[argparse.Namespace], int], text: str
+    ) -> argparse.ArgumentParser:
+        command = commands.add_parser(name, help=text, description=text)
+        _add_config(command)
+        command.set_defaults(run=run, verb=name)
+        return command
+
+    add("run", _run, "Run the agent here and tell by lines what it does and why.")
+    add("enrol", _enrol, "Make this device known to the coordinator: shows a code to approve.")
+    add("status", _status, "Show what a running agent does, and why.")
+    add("doctor", _doctor, "Look at everything that lending needs, with the fix for each.")
+    for name, text in (
+        ("pause", "Free the cards at once, for a while or until you resume."),
+        ("finish", "Let the running tasks end, then pause."),
+        ("stop", "Stop lending and give the grants up, until you resume."),
+        ("resume", "Lend again."),
+    ):
+        command = add(name, _tell, text)
+        command.add_argument(
+            "--card", type=int, action="append", default=[], help="only this card (repeatable)"
+        )
+        if name in ("pause", "finish"):
+            command.add_argument(
+                "--for", dest="duration", metavar="TIME", help="for this long: 30m, 2h, 1d"
+            )
+        if name == "stop":
+            command.add_argument("--exit", action="store_true", help="end the agent altogether")
+    return parser
+
+
+def _run(options: argparse.Namespace) -> int:
+    from app.agent.agent import Agent
+    from app.agent.settings import read_settings
+
+    settings = read_settings(options.config)
+
+    async def lend() -> int:
+        return await Agent(settings, _say).run()
+
+    return asyncio.run(lend())
+
+
+def _say(line: str) -> None:
+    try:
+        print(line, flush=True)
+    except OSError:
+        return  # nobody reads any more; the agent goes on
+
+
+def _enrol(options: argparse.Namespace) -> int:
+    from app.agent.enrolment import coordinator_peer, enrol_device, is_enrolled
+    from app.agent.link import Link
+    from app.agent.settings import read_settings
+    from app.agent.state import State
+    from app.control import words
+    from gpugoblin.clock import SystemClock
+    from gpugoblin.wire.messages.enrol import EnrolStartReply
+
+    settings = read_settings(options.config)
+    peer = coordinator_peer(settings)
+    state = State(settings.state_directory)
+
+    def show(started: EnrolStartReply) -> None:
+        fields = {
+            "user_code": started.user_code,
+            "fingerprint": started.fingerprint,
+            "minutes": round(started.expires_s / 60),
+        }
+        _say(words.line("enrol_code", fields))
+
+    try:
+        key = state.device_key()
+        if not is_enrolled(settings, state, key):
+            link = Link(peer, key, SystemClock())
+            try:
+                enrol_device(link, state, key, show, time.sleep)
+            finally:
+                link.close()
+    finally:
+        state.close()
+    _say(words.line("enrolled", {}))
+    return 0
+
+
+def _control_directory(options: argparse.Namespace) -> Path:
+    from app.agent.settings import read_settings
+
+    return read_settings(options.config).control_directory
+
+
+def _tell(options: argparse.Namespace) -> int:
+    from app.control.client import ControlClient
+    from app.control.messages import Finish, Pause, Quit, Resume, Stop
+    from gpugoblin.ids import fresh_id
+
+    cards = tuple(options.card)
+    until_s = _until_s(getattr(options, "duration", None))
+    intent = fresh_id("intent")
+    with ControlClient(_control_directory(options)) as control:
+        number = control.number()
+        if getattr(options, "exit", False):
+            control.ask(Quit(number))
+        elif options.verb == "pause":
+            control.ask(Pause(number, intent, cards, until_s))
+        elif options.verb == "finish":
+            control.ask(Finish(number, intent, cards, until_s))
+        elif options.verb == "stop":
+            control.ask(Stop(number, intent, cards))
+        else:
+            control.ask(Resume(number, intent, cards))
+    return 0
+
+
+def _until_s(text: str | None) -> float | None:
+    if text is None:
+        return None
+    found = _DURATION.fullmatch(text)
+    if found is None:
+        raise AgentError("duration_malformed", text=text)
+    return time.time() + int(found[1]) * _UNITS_S[found[2]]
+
+
+def _status(options: argparse.Namespace) -> int:
+    from app.control.client import ControlClient
+    from app.control.screen import print_status
+
+    with ControlClient(_control_directory(options)) as control:
+        print_status(control.status())
+    return 0
+
+
+def _doctor(options: argparse.Namespace) -> int:
+    from app.agent.settings import read_settings
+    from app.control.client import ControlClient
+    from app.control.messages import Doctor, Report
+    from app.control.screen import print_findings
+
+    settings = read_settings(options.config)
+    try:
+        with ControlClient(settings.control_directory) as control:
+            answer = control.ask(Doctor(control.number()))
+        findings = answer.findings if isinstance(answer, Report) else ()
+    except AgentError as error:
+        if error.code != "control_away":
+            raise
+        from app.agent.doctor import examine_alone
+
+        findings = examine_alone(settings)
+    print_findings(findings)
+    return 0 if all(finding.is_well for finding in findings) else ILL
+
+
+if __name__ == "__main__":
+    sys.exit(main())
