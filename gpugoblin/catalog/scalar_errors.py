@@ -159,7 +159,8 @@ def modulo(operands: Sequence[Array], errors: Sequence[Error], result: Array) ->
     slack = quotient(operands, errors, exact)
     low, high = np.floor(exact - slack), np.floor(exact + slack)
     near = ex + (np.abs(exact) + 1) * ey
-    return _settle(np.where(low == high, near, np.abs(y) + ey + near), ex, ey)
+    same = (low == high) & np.isfinite(y)
+    return _settle(np.where(same, near, np.abs(y) + ey + near), ex, ey)
 
 
 def comparison(operands: Sequence[Array], errors: Sequence[Error], result: Array) -> Array:

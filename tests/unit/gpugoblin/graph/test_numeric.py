@@ -109,8 +109,9 @@ def test_nearly_equal_elements_may_swap_and_others_may_not() -> None:
 def test_a_comparison_within_rounding_is_open_only_there() -> None:
     build = FormulaBuilder()
     third = build.call("div", build.input(0), build.const("float32", 3.0))
-    tree = build.build(build.call("lt", build.call("mul", third, build.const("float32", 3.0)),
-                                  build.input(0)))
+    tree = build.build(
+        build.call("lt", build.call("mul", third, build.const("float32", 3.0)), build.input(0))
+    )
     builder = GraphBuilder()
     x = builder.input(TensorSpec("float32", (4,)))
     graph = builder.build([builder.add("formula", [x], tree=tree)])

@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from gpugoblin.catalog.registry import OPERATORS, catalog_hash, get, operator_versions
+from gpugoblin.errors import GraphError
+
+TWELVE = {
+    "broadcast",
+    "cast",
+    "concat",
+    "formula",
+    "gather",
+    "matmul",
+    "permute",
+    "reduce",
+    "reduce_arg",
+    "reshape",
+    "slice",
+    "topk",
+}
+
+
+def test_the_twelve_operators() -> None:
+    assert operator_versions() == dict.fromkeys(sorted(TWELVE), 1)
+    assert set(OPERATORS) == {f"{name}@1" for name in TWELVE}
+
+
+def test_get_finds_the_newest_and_a_given_version() -> None:
+    assert get("matmul") is get("matmul", 1) is OPERATORS["matmul@1"]
+
+
+@pytest.mark.parametrize(
+    ("name", "version"), [("matmul", 2), ("nothing", None), ("", 1), ("matmul@1", None)]
+)
+def test_unknown_operators_are_refused(name: str, version: int | None) -> None:
+    with pytest.raises(GraphError) as raised:
+        get(name, version)
+    assert raised.value.code == "unknown_operator"
+
+
+def test_the_registry_cannot_be_changed() -> None:
+    with pytest.raises(TypeError):
+        OPERATORS["evil@1"] = OPERATORS["cast@1"]  # type: ignore[index]
+
+
+def test_the_hash_names_this_catalog() -> None:
+    # Changes only when a declaration does: then devices and lab nodes must tell the two apart.
+    expected = "322b87c602d3f2c29784efe95dd33e5b186cee368bd4ee3455ab80a06bbf0e48"
+    assert catalog_hash() == expected
+
+
+def test_importing_the_catalog_and_the_graph_is_light() -> None:
+    program = (
+        "import json, sys, numpy, blake3\n"
+        "before = set(sys.modules)\n"
+        "from gpugoblin.graph import builder, interpret, memory, numeric, serialize\n"
+        "new = {name.split('.')[0] for name in set(sys.modules) - before}\n"
+        "print(json.dumps([sorted(new), 'numpy.random' in sys.modules]))\n"
+    )
+    shown = subprocess.run(
+        [sys.executable, "-I", "-c", program], capture_output=True, text=True, check=True
+    ).stdout
+    packages, random_loaded = json.loads(shown)
+    assert not random_loaded
+    foreign = set(packages) - set(sys.stdlib_module_names) - {"gpugoblin", "numpy", "org"}
+    assert not foreign
+    assert not {"socket", "ssl"} & set(packages)

@@ -1,0 +1,158 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from gpugoblin.catalog.formula_build import call_formula
+from gpugoblin.catalog.formula_eval import evaluate_formula, formula_errors
+from gpugoblin.catalog.scalars import SCALARS
+from gpugoblin.catalog.spec import Array
+
+WISHED = """add sub mul div pow neg abs min max where eq ne lt le gt ge and or not exp log log1p
+expm1 sqrt rsqrt recip sin cos tanh erf sigmoid floor ceil round trunc sign isnan isinf""".split()
+
+PLAIN: dict[str, Callable[..., float]] = {
+    "exp": math.exp,
+    "exp2": lambda x: 2.0**x,
+    "expm1": math.expm1,
+    "log": math.log,
+    "log2": math.log2,
+    "log10": math.log10,
+    "log1p": math.log1p,
+    "sqrt": math.sqrt,
+    "rsqrt": lambda x: 1 / math.sqrt(x),
+    "recip": lambda x: 1 / x,
+    "sin": math.sin,
+    "cos": math.cos,
+    "tan": math.tan,
+    "asin": math.asin,
+    "acos": math.acos,
+    "atan": math.atan,
+    "sinh": math.sinh,
+    "cosh": math.cosh,
+    "tanh": math.tanh,
+    "erf": math.erf,
+    "sigmoid": lambda x: 1 / (1 + math.exp(-x)),
+    "floor": math.floor,
+    "ceil": math.ceil,
+    "round": round,
+    "trunc": math.trunc,
+    "neg": lambda x: -x,
+    "abs": abs,
+    "sign": lambda x: (x > 0) - (x < 0),
+    "add": lambda x, y: x + y,
+    "sub": lambda x, y: x - y,
+    "mul": lambda x, y: x * y,
+    "div": lambda x, y: x / y,
+    "pow": lambda x, y: x**y,
+    "mod": lambda x, y: x % y,
+    "fmod": math.fmod,
+    "min": min,
+    "max": max,
+    "atan2": math.atan2,
+    "floordiv": lambda x, y: x // y,
+    "eq": lambda x, y: x == y,
+    "ne": lambda x, y: x != y,
+    "lt": lambda x, y: x < y,
+    "le": lambda x, y: x <= y,
+    "gt": lambda x, y: x > y,
+    "ge": lambda x, y: x >= y,
+    "and": lambda x, y: x & y,
+    "or": lambda x, y: x | y,
+    "xor": lambda x, y: x ^ y,
+    "not": lambda x: ~x,
+    "shl": lambda x, y: x << y,
+    "shr": lambda x, y: x >> y,
+    "where": lambda c, x, y: x if c else y,
+    "isnan": math.isnan,
+    "isinf": math.isinf,
+    "isfinite": math.isfinite,
+}
+
+
+def test_the_table_has_all_that_was_wished_and_its_keys_are_the_names() -> None:
+    assert set(WISHED) <= set(SCALARS)
+    assert all(name == function.name for name, function in SCALARS.items())
+    assert set(PLAIN) == set(SCALARS)
+
+
+def operands(name: str, dtype: str, count: int, seed: int) -> list[Array]:
+    """Operands on which the plain function is defined."""
+    generator = np.random.default_rng(seed)
+    arity = SCALARS[name].arity
+    if dtype != "float32":
+        low = 0 if name in ("shl", "shr", "pow") else -9
+        drawn = [generator.integers(low, 10, count).astype(dtype) for _ in range(arity)]
+        if name in ("mod", "fmod", "floordiv"):
+            drawn[1][drawn[1] == 0] = 3
+        return drawn
+    low, high = {"asin": (-1, 1), "acos": (-1, 1)}.get(name, (-20, 20))
+    if name in ("log", "log2", "log10", "sqrt", "rsqrt", "recip", "pow", "log1p"):
+        low, high = 1e-3, 20
+    return [generator.uniform(low, high, count).astype(np.float32) for _ in range(arity)]
+
+
+CASES = [
+    (name, dtype)
+    for name, function in SCALARS.items()
+    for dtype in function.accepts
+    if dtype != "bool"
+]
+
+
+@pytest.mark.parametrize(("name", "dtype"), CASES)
+def test_the_reference_is_the_plain_function(name: str, dtype: str) -> None:
+    drawn = operands(name, dtype, 60, 1)
+    if name == "where":
+        drawn[0] = drawn[0] > 0
+    result = evaluate_formula(call_formula(name), drawn)
+    expected = [PLAIN[name](*(x.item() for x in row)) for row in zip(*drawn, strict=True)]
+    np.testing.assert_allclose(result, np.array(expected, np.float64), rtol=6e-8)
+
+
+@pytest.mark.parametrize("name", [n for n, f in SCALARS.items() if "float32" in f.accepts])
+def test_numpy_in_float32_stays_within_the_declared_rounding(name: str) -> None:
+    drawn = operands(name, "float32", 20_000, 2)
+    if name == "where":
+        drawn[0] = drawn[0] > 0
+    reference = evaluate_formula(call_formula(name), drawn)
+    with np.errstate(all="ignore"):
+        result = np.asarray(SCALARS[name].evaluate(*drawn))
+    error = formula_errors(call_formula(name), drawn, [None] * len(drawn))
+    if error is None:
+        np.testing.assert_array_equal(result, reference)
+    else:
+        assert (np.abs(result.astype(float) - reference) <= error).all()
+        size = np.abs(reference)
+        usual = (size > 1e-3) & (size < 100)
+        assert (error[usual] < 1e-4 * size[usual] + 1e-6).all(), "the bound is not sharp"
+
+
+def test_a_ufunc_is_given_where_there_is_one() -> None:
+    assert SCALARS["add"].ufunc is np.add
+    assert SCALARS["erf"].ufunc is None
+
+
+@pytest.mark.parametrize(
+    ("name", "dtypes", "result"),
+    [
+        ("add", ("int32", "int32"), "int32"),
+        ("add", ("int32", "int64"), None),
+        ("add", ("bool", "bool"), None),
+        ("div", ("int32", "int32"), None),
+        ("eq", ("bool", "bool"), "bool"),
+        ("lt", ("float32", "float32"), "bool"),
+        ("and", ("float32", "float32"), None),
+        ("not", ("bool",), "bool"),
+        ("where", ("bool", "int64", "int64"), "int64"),
+        ("where", ("int32", "int64", "int64"), None),
+        ("where", ("bool", "int64", "int32"), None),
+        ("isnan", ("float32",), "bool"),
+        ("isnan", ("int32",), None),
+    ],
+)
+def test_dtype_rules(name: str, dtypes: tuple[str, ...], result: str | None) -> None:
+    assert SCALARS[name].dtype_rule(dtypes) == result
