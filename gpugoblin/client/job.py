@@ -91,12 +91,12 @@ class Job:
         return self.poll(0.0)
 
     def poll(self, held_s: float) -> JobInfo:
-        """As `refresh`; the node holds the answer until something is verified, or `held_s`."""
+        """As `refresh`; the node holds the answer for up to `held_s` (whole seconds) of no news."""
         if self._info.state in OVER:
             return self._info
         query: dict[str, str | int] = {}
-        if held_s > 0:
-            query = {"wait_s": f"{held_s:.3f}", "after": self._info.verified}
+        if held_s >= 1:
+            query = {"wait_s": int(held_s), "after": self._info.verified}
         self._info = self._link.transport.call(
             "GET", self._path(), JobInfo, query=query, read_timeout_s=held_s + READ_TIMEOUT_S
         )

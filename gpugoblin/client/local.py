@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +32,14 @@ START_TIMEOUT_S: Final = 30.0
 POLL_S: Final = 0.02
 LONGEST_SOCKET_PATH: Final = 100
 LOG_TAIL_BYTES: Final = 2000
+
+
+PROBE_TIMEOUT_S: Final = 60.0
+_PROBE: Final = (
+    "import sys; from pathlib import Path; from app.sandbox.probe import probe; "
+    "from app.sandbox.runtime import stage; state = Path(sys.argv[1]); probe(stage(state), state)"
+)
+"""Ends with status 0 where engines can be walled in. It runs in a process of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +69,18 @@ class LocalNode:
         name = hashlib.sha256(os.fsencode(self.state_dir)).hexdigest()[:16]
         base = os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir()
         return Path(base) / f"gpugoblin-{os.getuid()}" / f"{name}.sock"
+
+    @property
+    def node_state(self) -> Path:
+        return self.state_dir / "node"
+
+    @property
+    def engine_level(self) -> str:
+        """`full` or `none`: the walls of the node's engines, as it was started with."""
+        with contextlib.suppress(OSError, tomllib.TOMLDecodeError):
+            level = tomllib.loads(self.config.read_text(encoding="utf-8")).get("engine_level")
+            return level if isinstance(level, str) else ""
+        return ""
 
     @property
     def endpoint(self) -> Endpoint:
@@ -99,7 +120,8 @@ def _answers(node: LocalNode) -> bool:
 
 
 def _start(node: LocalNode) -> None:
-    node.config.write_text(_config_text(node), encoding="utf-8")
+    _private_directory(node.node_state)
+    node.config.write_text(_config_text(node, _walls(node)), encoding="utf-8")
     launcher = subprocess.Popen(
         [
             sys.executable, "-I", "-m", "gpugoblin.client.launcher", str(node.log),
@@ -134,17 +156,36 @@ def _failed(node: LocalNode, reason: str) -> ClientError:
     tail = ""
     with contextlib.suppress(OSError):
         tail = node.log.read_bytes()[-LOG_TAIL_BYTES:].decode(errors="replace").strip()
-    last = tail.splitlines()[-1] if tail else "its log is empty"
+    last = " ".join(tail.splitlines()[-2:]) if tail else "its log is empty"
     return ClientError("local_start_failed", reason=f"{reason} ({last})", log=node.log)
 
 
-def _config_text(node: LocalNode) -> str:
+def _walls(node: LocalNode) -> str:
+    """`full` where the sandbox can be had, else `none`: a plain child for the user's own jobs."""
+    try:
+        probe = subprocess.run(
+            [sys.executable, "-I", "-c", _PROBE, str(node.node_state)],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            cwd=node.state_dir,
+            timeout=PROBE_TIMEOUT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return "none"
+    if probe.returncode:
+        node.log.write_bytes(probe.stderr)
+    return "none" if probe.returncode else "full"
+
+
+def _config_text(node: LocalNode, level: str) -> str:
     """TOML; JSON's quoting of a text is also TOML's."""
-    lines = {
-        "state_dir": json.dumps(str(node.state_dir / "node")),
-        "socket": json.dumps(str(node.socket)),
+    settings = {
+        "state_dir": str(node.node_state),
+        "socket": str(node.socket),
+        "engine_level": level,
     }
-    return "".join(f"{key} = {value}\n" for key, value in lines.items())
+    return "".join(f"{key} = {json.dumps(value)}\n" for key, value in settings.items())
 
 
 def _private_directory(path: Path) -> None:

@@ -93,15 +93,16 @@ class Session:
         self._state_dir = state_dir
         self._notices = Notices()
         if endpoint is None:
-            endpoint = local.attach(state_dir or default_state_dir()).endpoint
+            node = local.attach(state_dir or default_state_dir())
+            endpoint = node.endpoint
+            if node.engine_level == "none":
+                self._notices.say_once(NO_SANDBOX)
         self._transport = Transport(endpoint)
         try:
             self._health = self._ask_health()
         except BaseException:
             self._transport.close()
             raise
-        if self.is_local and self._health.get("sandbox") == "none":
-            self._notices.say_once(NO_SANDBOX)
 
     @property
     def is_local(self) -> bool:
