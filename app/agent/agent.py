@@ -338,6 +338,7 @@ class Agent:
         held = self.network.held.get(lease)
         if held is not None:
             self.network.results[lease] = computed
+            self.fleet.cards[self.network.offers[held.grant].card].done += 1
 
     def _drained(self, each: told.Drained) -> None:
         self.owner.drained(each.card)

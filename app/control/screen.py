@@ -43,7 +43,7 @@ def print_status(items: Mapping[str, Item], console: Console | None = None) -> N
     for item in items.values():
         if isinstance(item, CardItem):
             labs = [
-                f"{each.lab} until {words.clock_time(each.until_s)}"
+                f"one until {words.clock_time(each.until_s)}"
                 for each in items.values()
                 if isinstance(each, GrantItem) and each.card == item.card
             ]
