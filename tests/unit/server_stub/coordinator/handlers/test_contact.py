@@ -116,6 +116,13 @@ def test_renewal_near_the_end(desk: Desk) -> None:
     assert desk.device("bob").contact((0,)).grants == ()
 
 
+def test_a_held_grant_is_not_offered_again(desk: Desk) -> None:
+    desk.lab()
+    device = desk.device()
+    first = device.grant()
+    assert device.grant(holding=(first.jti,)).jti != first.jti
+
+
 def test_held_grants_that_are_over_are_named(desk: Desk) -> None:
     desk.lab()
     device, other = desk.device(), desk.device()
