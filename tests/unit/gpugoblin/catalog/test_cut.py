@@ -12,7 +12,7 @@ from gpugoblin.catalog.attributes import normalize_attributes
 from gpugoblin.catalog.cut import cut_attributes
 from gpugoblin.catalog.prove import specs_of
 from gpugoblin.catalog.registry import OPERATORS
-from gpugoblin.catalog.spec import Array, Operator, Sample, Split
+from gpugoblin.catalog.spec import Array, Attributes, Operator, Sample, Split
 
 CASES = [
     pytest.param(operator, sample, id=f"{operator.key}-{sample.name}")
@@ -36,18 +36,18 @@ def take(array: Array, axis: int | None, start: int, stop: int) -> Array:
 
 
 def pieces(
-    operator: Operator, inputs: Sequence[Array], attributes: dict[str, object], split: Split
+    operator: Operator, inputs: Sequence[Array], attributes: Attributes, split: Split
 ) -> list[tuple[Array, ...]]:
     """The outputs of two pieces, cut at a third of the index."""
     specs = specs_of(inputs)
-    outputs = operator.infer(specs, attributes)  # type: ignore[arg-type]
+    outputs = operator.infer(specs, attributes)
     extents = [s.shape[a] for s, a in zip(specs, split.operands, strict=True) if a is not None]
     extent = extents[0] if extents else outputs[0].shape[split.output or 0]
     middle = (extent + 2) // 3
     found = []
     for start, stop in ((0, middle), (middle, extent)):
         parts = [take(x, a, start, stop) for x, a in zip(inputs, split.operands, strict=True)]
-        own = dict(cut_attributes(operator, attributes, split, stop - start))  # type: ignore[arg-type]
+        own = dict(cut_attributes(operator, attributes, split, stop - start))
         expected = operator.infer(specs_of(parts), own)
         results = operator.reference(parts, own)
         assert specs_of(results) == expected

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from gpugoblin.catalog import rules
-from gpugoblin.catalog.spec import Cost, Split, TensorSpec
+from gpugoblin.catalog.spec import Attributes, Cost, Split, TensorSpec
 from gpugoblin.errors import GraphError
 
 F32 = TensorSpec("float32", (2, 3))
@@ -11,7 +11,7 @@ I64 = TensorSpec("int64", (4,))
 
 
 def test_typed_attributes() -> None:
-    attributes = {"a": 1, "b": True, "c": (1, 2), "d": "x"}
+    attributes: Attributes = {"a": 1, "b": True, "c": (1, 2), "d": "x"}
     assert rules.int_attribute(attributes, "a") == 1
     assert rules.bool_attribute(attributes, "b") is True
     assert rules.ints_attribute(attributes, "c") == (1, 2)

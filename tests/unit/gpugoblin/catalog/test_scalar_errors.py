@@ -20,7 +20,7 @@ MOVABLE = [
 
 
 @pytest.mark.parametrize(("name", "dtype"), MOVABLE)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_no_move_within_the_errors_leaves_the_bound(name: str, dtype: str, seed: int) -> None:
     function = SCALARS[name]

@@ -11,8 +11,46 @@ from gpugoblin.catalog.formula_eval import evaluate_formula, formula_errors
 from gpugoblin.catalog.scalars import SCALARS
 from gpugoblin.catalog.spec import Array
 
-WISHED = """add sub mul div pow neg abs min max where eq ne lt le gt ge and or not exp log log1p
-expm1 sqrt rsqrt recip sin cos tanh erf sigmoid floor ceil round trunc sign isnan isinf""".split()
+WISHED = {
+    "add",
+    "sub",
+    "mul",
+    "div",
+    "pow",
+    "neg",
+    "abs",
+    "min",
+    "max",
+    "where",
+    "eq",
+    "ne",
+    "lt",
+    "le",
+    "gt",
+    "ge",
+    "and",
+    "or",
+    "not",
+    "exp",
+    "log",
+    "log1p",
+    "expm1",
+    "sqrt",
+    "rsqrt",
+    "recip",
+    "sin",
+    "cos",
+    "tanh",
+    "erf",
+    "sigmoid",
+    "floor",
+    "ceil",
+    "round",
+    "trunc",
+    "sign",
+    "isnan",
+    "isinf",
+}
 
 PLAIN: dict[str, Callable[..., float]] = {
     "exp": math.exp,
@@ -74,7 +112,7 @@ PLAIN: dict[str, Callable[..., float]] = {
 
 
 def test_the_table_has_all_that_was_wished_and_its_keys_are_the_names() -> None:
-    assert set(WISHED) <= set(SCALARS)
+    assert set(SCALARS) >= WISHED
     assert all(name == function.name for name, function in SCALARS.items())
     assert set(PLAIN) == set(SCALARS)
 
@@ -84,11 +122,13 @@ def operands(name: str, dtype: str, count: int, seed: int) -> list[Array]:
     generator = np.random.default_rng(seed)
     arity = SCALARS[name].arity
     if dtype != "float32":
-        low = 0 if name in ("shl", "shr", "pow") else -9
-        drawn = [generator.integers(low, 10, count).astype(dtype) for _ in range(arity)]
+        least = 0 if name in ("shl", "shr", "pow") else -9
+        drawn = [generator.integers(least, 10, count).astype(dtype) for _ in range(arity)]
         if name in ("mod", "fmod", "floordiv"):
             drawn[1][drawn[1] == 0] = 3
         return drawn
+    low: float
+    high: float
     low, high = {"asin": (-1, 1), "acos": (-1, 1)}.get(name, (-20, 20))
     if name in ("log", "log2", "log10", "sqrt", "rsqrt", "recip", "pow", "log1p"):
         low, high = 1e-3, 20

@@ -35,10 +35,8 @@ def run_in_arena(graph: Graph, inputs: list[Array]) -> list[Array]:
         base, spec = plan.bases[value], specs[value]
         if base < len(known):
             return known[base].reshape(spec.shape)
-        if base in plan.homes:
-            room = outputs[plan.homes[base]]
-        else:
-            room = arena[plan.offsets[value] :]
+        home = plan.homes.get(base)
+        room = arena[plan.offsets[value] :] if home is None else outputs[home]
         return room[: spec.nbytes].view(DTYPES[spec.dtype]).reshape(spec.shape)
 
     for first, node in graph.numbered_nodes():

@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 
 from gpugoblin.catalog.ops.order import REDUCE_ARG, TOPK
-from gpugoblin.catalog.spec import Array, TensorSpec
+from gpugoblin.catalog.spec import Array, Attributes, TensorSpec
 from gpugoblin.errors import GraphError
 
 NAN = np.nan
 
 
 def arg(values: list[float], function: str) -> int:
-    given = {"axis": 0, "function": function, "keepdims": False}
+    given: Attributes = {"axis": 0, "function": function, "keepdims": False}
     return int(REDUCE_ARG.reference([np.array(values, np.float32)], given)[0])
 
 

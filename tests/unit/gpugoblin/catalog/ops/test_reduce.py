@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from gpugoblin.catalog.ops.reduce import REDUCE
-from gpugoblin.catalog.spec import Array, Split, TensorSpec
+from gpugoblin.catalog.spec import Array, Attributes, Split, TensorSpec
 from gpugoblin.errors import GraphError
 
 
 def reduce(array: Array, function: str, *axes: int, keepdims: bool = False) -> Array:
-    given = {"axes": axes, "function": function, "keepdims": keepdims}
+    given: Attributes = {"axes": axes, "function": function, "keepdims": keepdims}
     return REDUCE.reference([array], given)[0]
 
 
@@ -70,7 +70,7 @@ def test_bad_reductions(
 
 def test_index_formula() -> None:
     spec = (TensorSpec("float32", (2, 3, 4)),)
-    given = {"axes": (1,), "function": "sum", "keepdims": False}
+    given: Attributes = {"axes": (1,), "function": "sum", "keepdims": False}
     assert REDUCE.splits(spec, given) == (
         Split("i0", "parallel", (0,), 0),
         Split("i1", "sum", (1,), None, combine="add"),
