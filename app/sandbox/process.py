@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from app.sandbox import attest
@@ -41,6 +42,15 @@ class Pids:
     top: int
     first: int
     engine: int
+
+
+def _gone(pid: int) -> bool:
+    """No memory, no descriptor is left of it; a zombie may wait for a parent that is not us."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(") ")[2][0]
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+    return state in "ZX"
 
 
 class _Tail:
@@ -179,7 +189,7 @@ class EngineProcess:
                 self._signal(self._pidfd)
             if time.monotonic() >= deadline_s:
                 return None
-        while os.path.exists(f"/proc/{self.engine_pid}") and self.engine_pid != self.pid:
+        while not (_gone(self.pids.engine) and _gone(self.pids.first)):
             if time.monotonic() >= deadline_s:
                 return None
             time.sleep(GONE_POLL_S)
