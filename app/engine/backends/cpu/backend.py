@@ -46,7 +46,7 @@ class CpuBackend:
         kept: Sequence[int],
         specs: Sequence[TensorSpec],
     ) -> Callable[[Sequence[Array], Sequence[Array], Context], None]:
-        builder = ChainBuilder()
+        builder = ChainBuilder(len(reads), len(kept))
         known: dict[int, tuple[Operand, str]] = {
             value: (("external", place), specs[value].dtype) for place, value in enumerate(reads)
         }

@@ -3,13 +3,14 @@
 Owns: the instruction list of a fused group of formulas and its execution. Must not: make a
 temporary larger than a block, or let the cut depend on the number of threads.
 
-Every value of the chain lives in a register of one block (at most 32768 elements, 128 KiB of
+Every value of the chain lives in a register of one block (at most 65536 elements, 256 KiB of
 float32), so that a chain of any length reads its inputs and writes its outputs once. The scalar
 functions themselves are the catalog's; where one is a plain ufunc it writes into its register.
 """
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -26,24 +27,25 @@ from gpugoblin.catalog.spec import DTYPES, Array
 
 __all__ = ["Chain", "ChainBuilder", "Operand"]
 
-BLOCK_ELEMENTS: Final = 32 * 1024
+BLOCK_ELEMENTS: Final = 64 * 1024
 MIN_BLOCK_ELEMENTS: Final = 1024
-REGISTER_BUDGET_BYTES: Final = 2 * 1024 * 1024
+REGISTER_BUDGET_BYTES: Final = 4 * 1024 * 1024
 WIDEST: Final = 8
 
 Place = Literal["external", "register", "constant"]
 Operand = tuple[Place, int]
+Values = list[Array]
+"""What a block works on: externals, then constants, then one result an instruction, then outputs.
+A result that goes straight to an output has its place among the outputs instead."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Instruction:
-    """`store` (or -1): the output that gets a copy. `register`: where the result is kept."""
+class _Register:
+    """Where in `Values` the result of an instruction stands, and in which block of memory."""
 
-    run: Callable[[Sequence[Array], Array], None]
-    operands: tuple[Operand, ...]
-    register: int
+    place: int
+    number: int
     dtype: np.dtype[Any]
-    store: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,17 +53,21 @@ class Chain:
     """A fused group, ready to run.
 
     Args:
-        instructions: in order; a result that is an output and nothing else goes straight there.
-        registers: how many blocks a thread needs at once.
+        steps: in order; each reads and writes `Values` at places that are bound in it.
+        outputs: the place of the first output in `Values`, whose length is `places`.
+        blocks: how many blocks of memory a thread needs for the registers.
     """
 
-    instructions: tuple[_Instruction, ...]
+    steps: tuple[Callable[[Values], object], ...]
     constants: tuple[Array, ...]
-    registers: int
+    registers: tuple[_Register, ...]
+    outputs: int
+    places: int
+    blocks: int
 
     @property
     def block_elements(self) -> int:
-        fitting = REGISTER_BUDGET_BYTES // (max(1, self.registers) * WIDEST)
+        fitting = REGISTER_BUDGET_BYTES // (max(1, self.blocks) * WIDEST)
         return max(MIN_BLOCK_ELEMENTS, min(BLOCK_ELEMENTS, fitting))
 
     def run(self, externals: Sequence[Array], outputs: Sequence[Array], context: Context) -> None:
@@ -106,86 +112,89 @@ class _Run:
     def start(self) -> None:
         self._context.blocks(len(self._boxes), self._block)
 
-    def _registers(self, shape: tuple[int, ...]) -> list[Array | None]:
-        """This thread's registers, viewed as each instruction's dtype and the box's shape."""
-        frames: dict[tuple[int, ...], list[Array | None]] | None
-        frames = getattr(self._local, "frames", None)
+    def _values(self, shape: tuple[int, ...]) -> Values:
+        """This thread's values for boxes of this shape; externals and outputs are filled in."""
+        frames: dict[tuple[int, ...], Values] | None = getattr(self._local, "frames", None)
+        chain = self._chain
         if frames is None:
-            count = self._chain.registers * self._chain.block_elements * WIDEST
-            self._local.memory = np.empty(count, np.uint8)
+            self._local.memory = np.empty(chain.blocks * chain.block_elements * WIDEST, np.uint8)
             frames = self._local.frames = {}
         found = frames.get(shape)
         if found is None:
             found = frames[shape] = self._frame(shape, self._local.memory)
         return found
 
-    def _frame(self, shape: tuple[int, ...], memory: Array) -> list[Array | None]:
-        size = self._chain.block_elements * WIDEST
-        count = 1
-        for extent in shape:
-            count *= extent
-        frame: list[Array | None] = []
-        for step in self._chain.instructions:
-            if step.register < 0:
-                frame.append(None)
-                continue
-            start = step.register * size
-            bytes_ = memory[start : start + count * step.dtype.itemsize]
-            frame.append(bytes_.view(step.dtype).reshape(shape))
+    def _frame(self, shape: tuple[int, ...], memory: Array) -> Values:
+        chain = self._chain
+        size = chain.block_elements * WIDEST
+        count = math.prod(shape)
+        frame: Values = [_NOTHING] * chain.places
+        first = len(self._externals)
+        frame[first : first + len(chain.constants)] = chain.constants
+        for register in chain.registers:
+            start = register.number * size
+            bytes_ = memory[start : start + count * register.dtype.itemsize]
+            frame[register.place] = bytes_.view(register.dtype).reshape(shape)
         return frame
 
     def _block(self, block: int) -> None:
         box = self._boxes[block]
-        externals = [array if array.ndim == 0 else array[box] for array in self._externals]
         outputs = [array[box] for array in self._outputs]
-        frame = self._registers(outputs[0].shape)
-        results: dict[int, Array] = {}
-        constants = self._chain.constants
-        for number, step in enumerate(self._chain.instructions):
-            operands = [
-                results[index]
-                if place == "register"
-                else externals[index]
-                if place == "external"
-                else constants[index]
-                for place, index in step.operands
-            ]
-            target = frame[number]
-            if target is None:
-                step.run(operands, outputs[step.store])
-                results[number] = outputs[step.store]
-                continue
-            step.run(operands, target)
-            results[number] = target
-            if step.store >= 0:
-                np.copyto(outputs[step.store], target)
+        values = self._values(outputs[0].shape)
+        for place, array in enumerate(self._externals):
+            values[place] = array if array.ndim == 0 else array[box]
+        values[self._chain.outputs :] = outputs
+        for step in self._chain.steps:
+            step(values)
 
+
+_NOTHING: Final = np.empty(0, np.uint8)
 
 # -- instructions -------------------------------------------------------------------------------
 
 
-def _ufunc(function: np.ufunc) -> Callable[[Sequence[Array], Array], None]:
-    def run(operands: Sequence[Array], out: Array) -> None:
-        function(*operands, out=out)
-
-    return run
+Maker = Callable[[Sequence[int], int], Callable[[Values], object]]
+"""Binds a function to the places of its operands and its result."""
 
 
-def _evaluated(function: Callable[..., Array]) -> Callable[[Sequence[Array], Array], None]:
-    def run(operands: Sequence[Array], out: Array) -> None:
-        np.copyto(out, function(*operands))
+def _ufunc(function: np.ufunc) -> Maker:
+    def make(operands: Sequence[int], out: int) -> Callable[[Values], object]:
+        if len(operands) == 1:
+            (only,) = operands
+            return lambda values: function(values[only], values[out])
+        left, right = operands
+        return lambda values: function(values[left], values[right], values[out])
 
-    return run
+    return make
 
 
-def _where(operands: Sequence[Array], out: Array) -> None:
+def _evaluated(function: Callable[..., Array]) -> Maker:
+    def make(operands: Sequence[int], out: int) -> Callable[[Values], object]:
+        return lambda values: np.copyto(
+            values[out], function(*(values[operand] for operand in operands))
+        )
+
+    return make
+
+
+def _where(operands: Sequence[int], out: int) -> Callable[[Values], object]:
     condition, first, second = operands
-    np.copyto(out, second)
-    np.copyto(out, first, where=condition)
+
+    def select(values: Values) -> None:
+        np.copyto(values[out], values[second])
+        np.copyto(values[out], values[first], where=values[condition])
+
+    return select
 
 
-def _copy(operands: Sequence[Array], out: Array) -> None:
-    np.copyto(out, operands[0])
+def _copy(operands: Sequence[int], out: int) -> Callable[[Values], object]:
+    (only,) = operands
+    return lambda values: np.copyto(values[out], values[only])
+
+
+def _cast(operands: Sequence[int], out: int) -> Callable[[Values], object]:
+    (only,) = operands
+    return lambda values: cast_into(values[only], values[out])
 
 
 def cast_into(source: Array, out: Array) -> None:
@@ -198,10 +207,6 @@ def cast_into(source: Array, out: Array) -> None:
         np.copyto(out, source, casting="unsafe")
 
 
-def _cast(operands: Sequence[Array], out: Array) -> None:
-    cast_into(operands[0], out)
-
-
 def constant_array(bits: int, dtype: str) -> Array:
     """A scalar of a bit pattern."""
     kind = DTYPES[dtype]
@@ -211,7 +216,7 @@ def constant_array(bits: int, dtype: str) -> Array:
 
 @dataclass(slots=True)
 class _Draft:
-    run: Callable[[Sequence[Array], Array], None]
+    make: Maker
     operands: tuple[Operand, ...]
     dtype: np.dtype[Any]
     in_place: bool
@@ -219,9 +224,15 @@ class _Draft:
 
 
 class ChainBuilder:
-    """Collects formulas into one chain. Results are named by the numbers of instructions."""
+    """Collects formulas into one chain. Results are named by the numbers of instructions.
 
-    def __init__(self) -> None:
+    Args:
+        externals, outputs: how many arrays `Chain.run` will be given.
+    """
+
+    def __init__(self, externals: int, outputs: int) -> None:
+        self._externals = externals
+        self._outputs = outputs
         self._drafts: list[_Draft] = []
         self._constants: list[Array] = []
 
@@ -258,12 +269,12 @@ class ChainBuilder:
 
     def _append(
         self,
-        run: Callable[[Sequence[Array], Array], None],
+        make: Maker,
         operands: tuple[Operand, ...],
         dtype: str,
         in_place: bool,
     ) -> tuple[Operand, str]:
-        self._drafts.append(_Draft(run, operands, DTYPES[dtype], in_place))
+        self._drafts.append(_Draft(make, operands, DTYPES[dtype], in_place))
         return ("register", len(self._drafts) - 1), dtype
 
     def store(self, result: Operand, dtype: str, output: int) -> None:
@@ -275,33 +286,65 @@ class ChainBuilder:
         self._drafts[index].store = output
 
     def build(self) -> Chain:
-        """Assigns registers: a register is free again after the last use of what it holds."""
-        last_use = {number: number for number in range(len(self._drafts))}
+        """Assigns registers: one is free again after the last use of what it holds."""
+        first_result = self._externals + len(self._constants)
+        first_output = first_result + len(self._drafts)
+        numbers, blocks = self._registers()
+        places = [
+            first_result + number if numbers[number] >= 0 else first_output + draft.store
+            for number, draft in enumerate(self._drafts)
+        ]
+        starts = {"external": 0, "constant": self._externals}
+        steps: list[Callable[[Values], object]] = []
+        registers = []
+        for number, draft in enumerate(self._drafts):
+            operands = [
+                places[index] if place == "register" else starts[place] + index
+                for place, index in draft.operands
+            ]
+            steps.append(draft.make(operands, places[number]))
+            if numbers[number] >= 0:
+                registers.append(_Register(places[number], numbers[number], draft.dtype))
+                if draft.store >= 0:
+                    steps.append(_copy([places[number]], first_output + draft.store))
+        return Chain(
+            tuple(steps),
+            tuple(self._constants),
+            tuple(registers),
+            first_output,
+            first_output + self._outputs,
+            blocks,
+        )
+
+    def _registers(self) -> tuple[list[int], int]:
+        """The block of memory of each result (-1: it goes straight to an output), and how many."""
+        last_use = list(range(len(self._drafts)))
         for number, draft in enumerate(self._drafts):
             for place, index in draft.operands:
                 if place == "register":
                     last_use[index] = number
         free: list[int] = []
         held: dict[int, int] = {}
+        numbers: list[int] = []
         total = 0
-        instructions = []
         for number, draft in enumerate(self._drafts):
-            dying = {
-                index
-                for place, index in draft.operands
-                if place == "register" and last_use[index] == number and index in held
-            }
+            dying = sorted(
+                {
+                    index
+                    for place, index in draft.operands
+                    if place == "register" and last_use[index] == number and index in held
+                }
+            )
             if draft.in_place:
-                free.extend(held.pop(index) for index in sorted(dying))
-            register = -1
-            if draft.store < 0 or last_use[number] > number:
+                free.extend(held.pop(index) for index in dying)
+            if draft.store >= 0 and last_use[number] == number:
+                numbers.append(-1)
+            else:
                 if not free:
                     free.append(total)
                     total += 1
-                register = held[number] = free.pop()
+                held[number] = free.pop()
+                numbers.append(held[number])
             if not draft.in_place:
-                free.extend(held.pop(index) for index in sorted(dying))
-            instructions.append(
-                _Instruction(draft.run, draft.operands, register, draft.dtype, draft.store)
-            )
-        return Chain(tuple(instructions), tuple(self._constants), total)
+                free.extend(held.pop(index) for index in dying)
+        return numbers, total

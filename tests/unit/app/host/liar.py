@@ -40,9 +40,7 @@ class Liar:
         number = NUMBERS.get(kind, 99)
         chosen = self.sequence if sequence is None else sequence
         self.sequence += 1
-        return (
-            HEADER.pack(magic, version, number, flags, len(data) + pad, chosen, task) + data
-        )
+        return HEADER.pack(magic, version, number, flags, len(data) + pad, chosen, task) + data
 
     def say(self, *arguments, **named) -> None:
         self.raw(self.frame(*arguments, **named))

@@ -92,9 +92,7 @@ def test_a_lie_ends_the_engine(kind: str, lying: Lying, host_spec: HostSpec) -> 
     "kind",
     ["progress_flood", "unknown_task", "done_twice", "out_of_order", "infinite_time", "negative"],
 )
-def test_a_lie_about_a_task_ends_the_engine(
-    kind: str, lying: Lying, host_spec: HostSpec
-) -> None:
+def test_a_lie_about_a_task_ends_the_engine(kind: str, lying: Lying, host_spec: HostSpec) -> None:
     with Engine.start(host_spec, lying(kind)) as engine:
         engine.wait_ready()
         first = engine.submit(a_task(engine))
@@ -129,9 +127,7 @@ def test_an_engine_that_never_gets_ready(
         assert len(str(caught.value)) < 1000
 
 
-def test_a_silent_engine_is_ended_after_the_start_limit(
-    lying: Lying, host_spec: HostSpec
-) -> None:
+def test_a_silent_engine_is_ended_after_the_start_limit(lying: Lying, host_spec: HostSpec) -> None:
     clock = FakeClock()
     with Engine.start(host_spec, lying("silent"), clock=clock) as engine:
         clock.now_s += host_spec.start_limit_s
@@ -192,9 +188,7 @@ def test_a_cancelled_task_gets_ten_seconds_to_end(lying: Lying, host_spec: HostS
         assert until_died(engine)[1].error.code == "engine_overran"
 
 
-def test_an_engine_that_takes_too_much_memory_is_ended(
-    lying: Lying, host_spec: HostSpec
-) -> None:
+def test_an_engine_that_takes_too_much_memory_is_ended(lying: Lying, host_spec: HostSpec) -> None:
     with Engine.start(host_spec, lying("hungry")) as engine:
         _, died = until_died(engine)
         assert died.error.code == "engine_over_memory"
