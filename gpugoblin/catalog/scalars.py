@@ -173,7 +173,7 @@ _TABLE: Final = (
     _unary("sinh", 12, np.sinh, 12, growth=_first),
     _unary("cosh", 12, np.cosh, 12, 0.0, spread.cosh, growth=_first),
     _unary("tanh", 12, np.tanh, 12),
-    _unary("erf", 16, own.erf, 12),
+    _unary("erf", 16, own.erf, 12, rule=spread.erf),
     _unary(
         "sigmoid",
         12,
