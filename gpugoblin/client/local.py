@@ -125,7 +125,7 @@ def _start(node: LocalNode) -> None:
     launcher = subprocess.Popen(
         [
             sys.executable, "-I", "-m", "gpugoblin.client.launcher", str(node.log),
-            sys.executable, "-I", "-m", "server_stub.node", "serve", "--config", str(node.config),
+            *_node_command(node),
         ],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -137,6 +137,14 @@ def _start(node: LocalNode) -> None:
         _wait_until_ready(node, launcher)
     finally:
         launcher.communicate()  # closes its input: the node is on its own from here
+
+
+def _node_command(node: LocalNode) -> list[str]:
+    return [*_isolated("server_stub.node"), "serve", "--config", str(node.config)]
+
+
+def _isolated(module: str) -> list[str]:
+    return [sys.executable, "-I", "-m", module]
 
 
 def _wait_until_ready(node: LocalNode, launcher: subprocess.Popen[bytes]) -> None:

@@ -66,7 +66,7 @@ def read_box(box: Box, dtype: np.dtype[Any], fetch: Fetch) -> Array:
         place = tuple(
             slice(a - base, b - base) for a, b, base in zip(first, last, start, strict=True)
         )
-        part = result[place]
+        part = result[(*place, ...)]  # the ellipsis keeps a 0-d part a view
         if part.flags.c_contiguous:
             fetch(first, last, _bytes(part))
         else:

@@ -77,7 +77,9 @@ def test_a_large_box_is_fetched_in_pieces(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_a_scalar_is_one_request() -> None:
     box, inner = resolve((), ())
-    assert read_box(box, np.dtype("f4"), fetch_from(np.float32(2.5).reshape(())))[inner] == 2.5
+    for number in (2.5, -7.25):
+        numbers = np.float32(number).reshape(())
+        assert read_box(box, np.dtype("f4"), fetch_from(numbers))[inner] == number
 
 
 @pytest.mark.parametrize(
