@@ -20,7 +20,7 @@ PATCH = 8
 
 @dataclass(frozen=True, slots=True)
 class Digits:
-    """1,797 handwritten digits of 8 x 8 pixels: `images` float32[1797, 64], `labels` int64[1797]."""
+    """1,797 digits of 8 x 8 pixels: `images` float32[1797, 64], `labels` int64[1797]."""
 
     images: npt.NDArray[np.float32]
     labels: npt.NDArray[np.int64]
