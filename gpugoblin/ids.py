@@ -6,8 +6,6 @@ shape or count. Ids of content (`BlobHash`, `GraphHash`) are 64 hexadecimal digi
 
 from __future__ import annotations
 
-import base64
-import secrets
 from typing import NewType
 
 __all__ = [
@@ -48,5 +46,9 @@ UserId = NewType("UserId", str)
 
 def fresh_id(prefix: str) -> str:
     """A new random id such as `task_mfrggzdfmztwq2lknnwg23tpoa` (128 random bits)."""
+    # Here, because `secrets` loads OpenSSL, which an engine must not and an import need not.
+    import base64
+    import secrets
+
     digits = base64.b32encode(secrets.token_bytes(16)).decode("ascii").rstrip("=").lower()
     return f"{prefix}_{digits}"
