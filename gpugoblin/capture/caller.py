@@ -12,9 +12,13 @@ import sys
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
+
 __all__ = ["NOWHERE", "Place", "caller"]
 
-_PACKAGE: Final = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
+_OURS: Final = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
+_INSIDE: Final = (_OURS, os.path.join(os.path.dirname(os.path.abspath(np.__file__)), ""))
+"""Frames of this package, and of NumPy's functions that call back into it."""
 _SHOWN_CHARACTERS: Final = 80
 
 
@@ -49,11 +53,11 @@ NOWHERE: Final = Place("", 0)
 
 
 def caller() -> Place:
-    """The nearest line on the stack that is not part of this package."""
+    """The nearest line on the stack that is not part of this package (or of NumPy)."""
     frame = sys._getframe(1)
     while frame is not None:
         file = frame.f_code.co_filename
-        if not file.startswith(_PACKAGE):
+        if not file.startswith(_INSIDE):
             return Place(file, frame.f_lineno)
         if frame.f_back is None:
             break

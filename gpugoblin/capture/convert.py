@@ -83,7 +83,7 @@ def _has_dtype(given: Any) -> bool:
     """True when the numbers came with a dtype of their own, which then counts."""
     if isinstance(given, list | tuple):
         return any(_has_dtype(item) for item in given)
-    return not isinstance(given, np.generic) and hasattr(given, "dtype")
+    return not isinstance(given, bool | int | float | np.generic)
 
 
 def _no_array(given: object, place: Place) -> CaptureError:
