@@ -89,8 +89,12 @@ class _Home:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        made = [part for part in (path, *path.parents) if not part.exists()]
         try:
             path.mkdir(parents=True, exist_ok=True)
+            # Whatever the umask: where root stages, another user has to get through.
+            for part in made if os.geteuid() == 0 else ():
+                part.chmod(0o755)
             path.chmod(0o755)
             (path / "index").mkdir(exist_ok=True)
         except OSError as cause:

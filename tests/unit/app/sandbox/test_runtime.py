@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from app.sandbox import runtime as module
+from app.sandbox.identity import Drop, first_closed_part
 from app.sandbox.runtime import hold, stage, stage_files
 from app.sandbox.runtime_files import PYTHON, SourceFile
 from app.sandbox.spec import Runtime
@@ -179,6 +180,17 @@ def test_root_stages_where_the_engines_user_can_read(
     assert module._home(open_home / "not-yet") == (open_home / "not-yet/runtime").resolve()
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     assert module._home(closed / "state") == closed / "state/runtime"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root stages for another user")
+def test_a_strict_umask_does_not_close_the_way(few: Path, open_home: Path) -> None:
+    before = os.umask(0o077)
+    try:
+        staged = stage(open_home / "strict/state")
+    finally:
+        os.umask(before)
+    assert first_closed_part(staged.python, Drop(12345, 12345)) is None
+    assert first_closed_part(staged.app / "engine.py", Drop(12345, 12345)) is None
 
 
 def test_the_state_directory_holds_it(few: Path, open_home: Path) -> None:
