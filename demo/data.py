@@ -41,7 +41,7 @@ def write_patches(path: Path, rows: int) -> Path:
     """
     from sklearn.datasets import load_sample_images
 
-    halves = []
+    halves: list[npt.NDArray[np.float32]] = []
     for photograph in load_sample_images().images:
         count = rows // 2 if not halves else rows - rows // 2
         halves.append(_patches(photograph.astype(np.float32), count))

@@ -117,7 +117,7 @@ class Network:
             encoding="utf-8",
         )
         name = f"{contributor.name}-enrol"
-        self.processes.start(name, "gpugoblin.cli", ["agent", "enrol", "--config", str(config)])
+        self.processes.start(name, "gpugoblin", ["agent", "enrol", "--config", str(config)])
         code = self.processes.await_match(name, r"\b[A-Z0-9]{4}-[A-Z0-9]{4}\b")
         self._coordinator("approve", code, "--account", contributor.owner)
         self.processes.await_end(name)
@@ -127,6 +127,16 @@ class Network:
         self.processes.start(
             contributor.name, contributor.module, ["--console", "--config", str(config)]
         )
+
+    def await_credits(self, timeout_s: float = 20.0) -> None:
+        """Waits until the lab node has told the coordinator of all verified work."""
+        deadline_s, last = time.monotonic() + timeout_s, -1.0
+        while time.monotonic() < deadline_s:
+            units = sum(float(row["units"]) for row in self.credits())
+            if units == last and units > 0:
+                return
+            last = units
+            time.sleep(2.5)  # longer than the node waits between two batches
 
     def credits(self) -> list[dict[str, Any]]:
         """Verified work by owner, from the coordinator's ledger."""

@@ -19,6 +19,7 @@ from gpugoblin.errors import GoblinError
 from gpugoblin.units import format_bytes
 from gpugoblin.wire.keys import load_or_make_key
 from gpugoblin.wire.signing import fingerprint, public_key_bytes
+from gpugoblin.wire.tls import make_self_signed
 from server_stub.node import settings as node_settings
 from server_stub.node import users
 from server_stub.node.settings import NodeSettings
@@ -92,7 +93,11 @@ def _init(arguments: argparse.Namespace) -> int:
     config.write_text(node_settings.template(shown), encoding="utf-8")
     public = public_key_bytes(key)
     print(f"configuration  {config}")
-    print(f"node key       {public.hex()} ({fingerprint(public)})")
+    print(f"key            {public.hex()}")
+    print(f"fingerprint    {fingerprint(public)}")
+    if parsed.listen_port:
+        tls = make_self_signed(parsed.state, parsed.hostnames.split())
+        print(f"certificate    {tls.sha256}")
     print("Before jobs may leave the lab, read confirmed_no_confidential_data in that file.")
     return 0
 

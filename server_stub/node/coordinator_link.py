@@ -156,9 +156,9 @@ class CoordinatorLink:
         attempt = 0
         while True:
             try:
-                await self.once()
+                asked_s = await self.once()
                 attempt, self.last_error = 0, ""
-                pause_s = self._poll_s * self._node.rng.uniform(0.9, 1.1)
+                pause_s = min(self._poll_s, asked_s) * self._node.rng.uniform(0.9, 1.1)
             except GoblinError as error:
                 self.last_error = str(error)
                 log.warning("coordinator: %s", error)
@@ -169,8 +169,12 @@ class CoordinatorLink:
                 pause_s = self._poll_s
             await asyncio.sleep(pause_s)
 
-    async def once(self) -> None:
-        """Demand, the revocation list, then receipts until none is left. Raises GoblinError."""
+    async def once(self) -> float:
+        """Demand, the revocation list, then receipts until none is left. Raises GoblinError.
+
+        Returns:
+            seconds after which the coordinator would like to hear from the node again.
+        """
         wanted, memory = await self._node.store.read(_demand)
         message = Demand(self._lab, wanted, memory)
         answer = await self._call("POST", "/v1/node/demand", message, DemandReply)
@@ -180,6 +184,7 @@ class CoordinatorLink:
         await self._poll_revocations()
         while await self._send_receipts():
             pass
+        return answer.next_poll_s
 
     async def _call(
         self, method: str, path: str, message: msgspec.Struct | None, reply: type[T]
