@@ -94,19 +94,19 @@ CODES: dict[str, ErrorCode] = {
     ),
     "engine_unconfined": ErrorCode(
         what="The walls around the engine are not what they must be: {mismatch}.",
-        next_step="The engine was ended; run gpugoblin doctor and report this with its output.",
+        next_step="The engine was ended; report this with the output of gpugoblin agent doctor.",
     ),
     "self_test_failed": ErrorCode(
         what="Inside the walls the engine could still {action} ({outcome}).",
-        next_step="Nothing was lent; run gpugoblin doctor and report this with its output.",
+        next_step="Nothing was lent; report this with the output of gpugoblin agent doctor.",
     ),
     "walls_incomplete": ErrorCode(
         what="The engine could not build its inner walls: {reason}.",
-        next_step="Run gpugoblin doctor, which names the layer that this machine lacks.",
+        next_step="Run gpugoblin agent doctor, which names the layer that this machine lacks.",
     ),
     "sandbox_start_failed": ErrorCode(
         what="The sandbox ended before the engine started (status {status}): {said}.",
-        next_step="Run gpugoblin doctor; if it finds nothing, report this line.",
+        next_step="Run gpugoblin agent doctor; if it finds nothing, report this line.",
     ),
     "sandbox_start_slow": ErrorCode(
         what="The sandbox did not start the engine within {limit_s:.1f} s.",
