@@ -117,7 +117,7 @@ class Session:
         self._send_lock = threading.Lock()
         self._sequence = 0
         self._logs = Rate(LOG_PER_S, LOG_PER_S)
-        self._progress = Rate(PROGRESS_PER_S, 1)
+        self._progress_due_s = 0.0
         self._cancelled: set[int] = set()
         self._programs: dict[bytes, Program] = {}
         self._private = np.empty(0, np.uint8)
@@ -144,8 +144,12 @@ class Session:
             self._send(Log(printable[:200]))
 
     def _report(self, task: int, fraction: float) -> None:
+        """From any thread; a task shorter than the period reports nothing."""
+        now_s = time.monotonic()
         with self._send_lock:
-            due = self._progress.take(time.monotonic())
+            due = now_s >= self._progress_due_s
+            if due:
+                self._progress_due_s = now_s + 1.0 / PROGRESS_PER_S
         if due:
             self._send(Progress(fraction), task)
 
@@ -221,6 +225,7 @@ class Session:
         context: Context,
     ) -> Done | Failed:
         began_s = time.monotonic()
+        self._progress_due_s = began_s + 1.0 / PROGRESS_PER_S
         code: FailureCode
         detail = "none"
         values: tuple[int, ...] = ()

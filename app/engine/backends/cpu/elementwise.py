@@ -161,9 +161,9 @@ def _ufunc(function: np.ufunc) -> Maker:
     def make(operands: Sequence[int], out: int) -> Callable[[Values], object]:
         if len(operands) == 1:
             (only,) = operands
-            return lambda values: function(values[only], values[out])
+            return lambda values: function(values[only], out=values[out])
         left, right = operands
-        return lambda values: function(values[left], values[right], values[out])
+        return lambda values: function(values[left], values[right], out=values[out])
 
     return make
 

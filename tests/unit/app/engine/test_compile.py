@@ -33,7 +33,7 @@ def pools() -> Iterator[tuple[Pool, Pool]]:
 
 
 @settings(
-    max_examples=150,
+    max_examples=60,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

@@ -125,7 +125,6 @@ def test_memory_is_limited(tmp_path: Path) -> None:
 
 def test_an_interpreter_that_is_not_there() -> None:
     runtime = replace(installed_runtime(), python=Path("/nonexistent/python"))
-    with Rig(runtime) as rig:
-        with pytest.raises(EngineError) as caught:
-            launch_plain(rig.order)
+    with Rig(runtime) as rig, pytest.raises(EngineError) as caught:
+        launch_plain(rig.order)
     assert caught.value.code == "engine_start_failed"
