@@ -114,7 +114,7 @@ class ProductPlan:
             carry, depends = TaskOutputRef(before, 0), (before,)
         elif form.carry is not None:
             carry = ArrayRegion(form.carry, output)
-        graph = _task_graph(
+        shape = _shape(
             form.dtype,
             tuple(stop - start for start, stop in boxes),
             (rows[1] - rows[0], inner[1] - inner[0], columns[1] - columns[0]),
@@ -123,21 +123,18 @@ class ProductPlan:
         )
         left = ArrayRegion(form.left, _region([*boxes, *left_box]))
         right = ArrayRegion(form.right, _region([*boxes, *right_box]))
-        own = product_form(graph)
-        if own is None:
-            raise PlanError("plan_not_a_product")
-        verify, verify_flops = _verification(own, self.rows.count)
+        verify, verify_flops = _verification(shape.form, self.rows.count)
         last = step == self.inner.count - 1
         return PlannedTask(
             index=index,
-            graph=graph,
+            graph=shape.graph,
             inputs=(left, right) if carry is None else (left, right, carry),
             outputs=(OutputPlace(0 if last else None, output),),
             verify=verify,
             verify_flops=verify_flops,
-            flops=own.flops,
-            bytes_moved=_bytes_moved(graph),
-            memory_bound_bytes=bound(graph),
+            flops=shape.form.flops,
+            bytes_moved=shape.bytes_moved,
+            memory_bound_bytes=shape.bound_bytes,
             affinity=index // self.rows.count,
             depends_on=depends,
         )
@@ -239,14 +236,13 @@ def _fit(form: ProductForm, tile: _Tile, limits: Limits) -> _Tile:
         needed = left + right + output * (3 if carried else 1)
         fits = max(left, right, output) <= limits.slot_bytes and needed <= limits.memory_bytes
         if fits:
-            graph = _task_graph(
+            needed = _shape(
                 form.dtype,
                 tile.batch,
                 (tile.rows, tile.inner, tile.columns),
                 (form.transpose_left, form.transpose_right),
                 carried,
-            )
-            needed = bound(graph)
+            ).bound_bytes
             if needed <= limits.memory_bytes:
                 return tile
         smaller = _shrink(tile, left, right, output)
@@ -304,10 +300,6 @@ def _region(box: list[tuple[int, int]]) -> Region:
     return Region(tuple(start for start, _ in box), tuple(stop for _, stop in box))
 
 
-def _bytes_moved(graph: Graph) -> int:
-    return sum(spec.nbytes for spec in (*graph.inputs, *graph.output_specs()))
-
-
 def _verification(form: ProductForm, shared_by: int) -> tuple[VerifyMethod, int]:
     """Method and flops of the check; the projection of a panel is shared by its tasks."""
     vectors = vector_count(form.columns, form.dtype)
@@ -317,14 +309,24 @@ def _verification(form: ProductForm, shared_by: int) -> tuple[VerifyMethod, int]
     return ("product", flops) if flops < form.flops else ("recompute", form.flops)
 
 
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """A task's graph and what follows from it: many tasks have few shapes."""
+
+    graph: Graph
+    form: ProductForm
+    bytes_moved: int
+    bound_bytes: int
+
+
 @lru_cache(maxsize=64)
-def _task_graph(
+def _shape(
     dtype: str,
     batch: tuple[int, ...],
     extents: tuple[int, int, int],
     transposed: tuple[bool, bool],
     carried: bool,
-) -> Graph:
+) -> _Shape:
     rows, inner, columns = extents
     left = (inner, rows) if transposed[0] else (rows, inner)
     right = (columns, inner) if transposed[1] else (inner, columns)
@@ -335,4 +337,9 @@ def _task_graph(
     product = build.add("matmul", [a, b], transpose_a=transposed[0], transpose_b=transposed[1])
     if carry is not None:
         product = build.add("formula", [product, carry], tree=call_formula("add"))
-    return build.build([product])
+    graph = build.build([product])
+    form = product_form(graph)
+    if form is None:
+        raise PlanError("plan_not_a_product")
+    moved = sum(spec.nbytes for spec in (*graph.inputs, *graph.output_specs()))
+    return _Shape(graph, form, moved, bound(graph))

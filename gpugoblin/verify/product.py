@@ -39,6 +39,7 @@ _STEPS: Final = 8
 _LEAST_STEP: Final = 16
 _SPIKE: Final = 3.4
 _TINY: Final = 2.0**-126
+_LARGEST: Final = 1e34
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +126,7 @@ class _RowsCheck:
                 np.maximum(peak, part, out=peak)
             size = energy + spread
             scale = np.where(peak > _SPIKE**2 * size[:, None], peak, size[:, None])
-        usable = np.isfinite(size) & (size < 1e34)
+        usable = np.isfinite(size) & (size < _LARGEST)
         # A row of exact zeros is fine; one whose squares vanish in float32 cannot be judged.
         small = np.flatnonzero(energy < 1e-20)
         vanished = small.size > 0 and bool(np.any(left[small] != 0))
@@ -152,7 +153,7 @@ class _RowsCheck:
             ratio = np.where(off > 0, off / np.sqrt(scale), 0.0)
             # A NaN on either side must never pass: it compares as not (off <= 0).
             ratio = np.where(np.isfinite(off), ratio, np.inf)
-        if carry is not None and not np.isfinite(scale).all():
+        if carry is not None and not bool(np.all(scale < _LARGEST)):
             self.undecidable = True
             return False
         worst = float(ratio.max())

@@ -1,0 +1,141 @@
+"""Agreement of results."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gpugoblin.catalog.formula_build import call_formula
+from gpugoblin.catalog.spec import Array, TensorSpec
+from gpugoblin.errors import VerifyError
+from gpugoblin.graph.builder import GraphBuilder
+from gpugoblin.graph.interpret import interpret
+from gpugoblin.graph.ir import Graph
+from gpugoblin.verify.compare import compare, judge_recomputed
+
+
+def tanh_graph() -> Graph:
+    builder = GraphBuilder()
+    x = builder.input(TensorSpec("float32", (40, 30)))
+    return builder.build([builder.add("formula", [x], tree=call_formula("tanh"))])
+
+
+def product_graph() -> Graph:
+    builder = GraphBuilder()
+    a = builder.input(TensorSpec("float32", (40, 30)))
+    b = builder.input(TensorSpec("float32", (30, 200)))
+    return builder.build([builder.add("matmul", [a, b])])
+
+
+def integer_graph() -> Graph:
+    builder = GraphBuilder()
+    a = builder.input(TensorSpec("int32", (40, 30)))
+    return builder.build([builder.add("formula", [a, a], tree=call_formula("add"))])
+
+
+def inputs_of(graph: Graph) -> list[Array]:
+    random = np.random.default_rng(5)
+    return [(random.standard_normal(spec.shape) * 3).astype(spec.dtype) for spec in graph.inputs]
+
+
+@pytest.mark.parametrize("make", [tanh_graph, product_graph, integer_graph])
+def test_equal_results_agree(make: object) -> None:
+    graph: Graph = make()  # type: ignore[operator]
+    inputs = inputs_of(graph)
+    out = interpret(graph, inputs)
+    assert compare(graph, inputs, out, out, "float32").accepted
+    assert compare(graph, inputs, out, out, "exact").accepted
+
+
+def test_rounding_is_allowed_in_class_float32_only() -> None:
+    graph = tanh_graph()
+    inputs = inputs_of(graph)
+    out = interpret(graph, inputs)
+    near = (np.nextafter(out[0], np.float32(2), dtype=np.float32),)
+    verdict = compare(graph, inputs, out, near, "float32")
+    assert verdict.accepted
+    assert 0 < verdict.error <= 1
+    assert compare(graph, inputs, out, near, "exact").code == "result_mismatch"
+
+
+def test_more_than_rounding_is_refused() -> None:
+    graph = tanh_graph()
+    inputs = inputs_of(graph)
+    out = interpret(graph, inputs)
+    far = (out[0].copy(),)
+    far[0][3, 3] += np.float32(1e-4)
+    verdict = compare(graph, inputs, out, far, "float32")
+    assert verdict.code == "result_mismatch"
+    assert verdict.error > 1
+
+
+def test_integers_must_be_equal() -> None:
+    graph = integer_graph()
+    inputs = inputs_of(graph)
+    out = interpret(graph, inputs)
+    other = (out[0].copy(),)
+    other[0][0, 0] += 1
+    assert not compare(graph, inputs, out, other, "float32").accepted
+
+
+def test_nan_patterns_must_match() -> None:
+    graph = tanh_graph()
+    inputs = inputs_of(graph)
+    inputs[0][2, 2] = np.nan
+    out = interpret(graph, inputs)
+    assert compare(graph, inputs, out, (out[0].copy(),), "float32").accepted
+    elsewhere = (out[0].copy(),)
+    elsewhere[0][5, 5] = np.nan
+    verdict = compare(graph, inputs, out, elsewhere, "float32")
+    assert not verdict.accepted
+    assert verdict.error == np.inf
+    missing = (out[0].copy(),)
+    missing[0][2, 2] = 0
+    assert not compare(graph, inputs, out, missing, "float32").accepted
+
+
+def test_shapes_are_checked() -> None:
+    graph = tanh_graph()
+    inputs = inputs_of(graph)
+    out = interpret(graph, inputs)
+    for wrong in ((), (out[0][:3],), (out[0].astype(np.float64),)):
+        with pytest.raises(VerifyError) as caught:
+            compare(graph, inputs, out, wrong, "float32")
+        assert caught.value.code == "result_shape"
+
+
+def test_validator_judges_products_as_tightly_as_the_check() -> None:
+    """The proven bound would let this error pass; the projection does not."""
+    graph = product_graph()
+    inputs = inputs_of(graph)
+    own = interpret(graph, inputs)
+    off = own[0].copy()
+    off[0, 0] += np.float32(2e-4 * np.sqrt(np.mean(off**2)))
+    assert judge_recomputed(graph, inputs, own, own, "float32").accepted
+    verdict = judge_recomputed(graph, inputs, own, (off,), "float32")
+    assert verdict.code == "result_mismatch"
+    summed = np.zeros_like(off)
+    for k in range(30):
+        summed += np.multiply.outer(inputs[0][:, k], inputs[1][k])
+    assert judge_recomputed(graph, inputs, own, (summed,), "float32").accepted
+
+
+def test_validator_falls_back_where_projections_cannot_judge() -> None:
+    graph = product_graph()
+    inputs = inputs_of(graph)
+    inputs[0][0, 0] = np.inf
+    own = interpret(graph, inputs)
+    assert judge_recomputed(graph, inputs, own, (own[0].copy(),), "float32").accepted
+    off = own[0].copy()
+    off[0, 0] = 1.0
+    assert not judge_recomputed(graph, inputs, own, (off,), "float32").accepted
+
+
+def test_validator_on_other_graphs() -> None:
+    graph = tanh_graph()
+    inputs = inputs_of(graph)
+    own = interpret(graph, inputs)
+    off = own[0].copy()
+    off[0, 0] += np.float32(1e-3)
+    assert not judge_recomputed(graph, inputs, own, (off,), "float32").accepted
+    assert not judge_recomputed(graph, inputs, own, (off,), "exact").accepted

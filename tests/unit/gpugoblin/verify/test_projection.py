@@ -1,0 +1,76 @@
+"""Secrets and projections."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gpugoblin.verify.projection import (
+    BLOCK_COLUMNS,
+    DENSE_VECTORS,
+    INTEGER_VECTORS,
+    ProjectionSum,
+    block_width,
+    draw,
+    right_hand,
+    vector_count,
+)
+
+
+@pytest.mark.parametrize("columns", [0, 1, 16, 300, 2048, 4100])
+def test_block_set_covers_every_column_once(columns: int) -> None:
+    secret = draw(columns, "float32")
+    blocks = secret.matrix[:, : secret.blocks]
+    assert secret.blocks == -(-columns // block_width(columns))
+    assert vector_count(columns, "float32") == secret.matrix.shape[1]
+    assert ((blocks != 0).sum(axis=1) == 1).all()
+    size = np.abs(blocks[blocks != 0])
+    assert ((size >= 0.9) & (size <= 1.1)).all()
+    np.testing.assert_array_equal(blocks.sum(axis=1), secret.signs)
+    assert secret.matrix.shape[1] == secret.blocks + DENSE_VECTORS
+
+
+def test_width() -> None:
+    assert [block_width(n) for n in (0, 1, 31, 32, 4096, 10**6)] == [1, 1, 1, 2, 128, 128]
+    assert BLOCK_COLUMNS == 128
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+def test_integer_vectors(dtype: str) -> None:
+    secret = draw(1000, dtype)
+    assert secret.matrix.dtype == np.dtype(dtype)
+    assert secret.matrix.shape == (1000, INTEGER_VECTORS) == (1000, vector_count(1000, dtype))
+    assert (secret.matrix[:, 0] & 1 == 1).all()
+    assert 300 < (secret.matrix[:, 1] & 1).sum() < 700
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int64"])
+def test_secrets_are_fresh(dtype: str) -> None:
+    assert not np.array_equal(draw(50, dtype).matrix, draw(50, dtype).matrix)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int32"])
+def test_pieces_give_the_same_projection(dtype: str) -> None:
+    random = np.random.default_rng(0)
+    right = random.integers(-9, 9, (70, 300)).astype(dtype)
+    secret = draw(300, dtype)
+    whole = right_hand(right, secret)
+    rows, columns = ProjectionSum(secret, 70), ProjectionSum(secret, 70)
+    for first in range(0, 70, 13):
+        rows.add_rows(first, right[first : first + 13])
+    for first in range(0, 300, 77):
+        columns.add_columns(first, right[:, first : first + 77])
+    for other in (rows.right_hand(), columns.right_hand()):
+        np.testing.assert_allclose(other.projected, whole.projected, rtol=1e-4, atol=1e-3)
+        np.testing.assert_allclose(other.gain, whole.gain, rtol=1e-5)
+        assert other.finite
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, 1e25, 1e-25])
+def test_what_cannot_be_used(bad: float) -> None:
+    right = np.full((4, 64), bad, np.float32)
+    assert not right_hand(right, draw(64, "float32")).finite
+
+
+def test_zero_is_fine() -> None:
+    assert right_hand(np.zeros((4, 64), np.float32), draw(64, "float32")).finite
