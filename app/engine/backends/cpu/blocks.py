@@ -6,9 +6,10 @@ however many there are.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import EllipsisType
 
-__all__ = ["Box", "cut"]
+__all__ = ["Box", "cut", "grid"]
 
 Box = tuple[slice | EllipsisType, ...]
 
@@ -26,6 +27,11 @@ def cut(shape: tuple[int, ...], limit: int) -> list[Box]:
     for axis in range(len(shape) - 1, -1, -1):
         steps[axis] = max(1, min(shape[axis], room))
         room //= steps[axis]
+    return grid(shape, steps)
+
+
+def grid(shape: tuple[int, ...], steps: Sequence[int]) -> list[Box]:
+    """Boxes of `steps` elements along each axis, in C order."""
     boxes: list[tuple[slice, ...]] = [()]
     for extent, step in zip(shape, steps, strict=True):
         parts = [slice(start, min(start + step, extent)) for start in range(0, extent, step)]

@@ -73,23 +73,28 @@ class _Reduction:
         kept = source.ndim - reduced
         self._source, self._reduced = _merged(source, kept)
         self._axes = tuple(range(kept, kept + self._reduced))
-        self._boxes = cut(out.shape, OUTPUT_BOX)
+        inner = self._source.shape[-1] if self._reduced and self._pairwise() else 1
+        self._boxes = cut(out.shape, max(1, min(OUTPUT_BOX, PIECE_ELEMENTS // inner)))
         box_elements = self._target(0).size
         self._pieces = self._cut_pieces(box_elements)
         total = box_elements * math.prod(self._source.shape[kept:])
         segments = min(MAX_SEGMENTS, len(self._pieces), -(-total // SEGMENT_ELEMENTS))
         self._segments = segments if len(self._boxes) < FEW_BOXES else 1
 
+    def _pairwise(self) -> bool:
+        """Will NumPy's innermost loop run along the last reduced axis? Then it adds pairwise."""
+        strides = [abs(step) for step in self._source.strides if step]
+        return not strides or abs(self._source.strides[-1]) == min(strides)
+
     def _cut_pieces(self, box_elements: int) -> list[Box]:
         """Boxes of the reduced axes: no longer than a chain may be, no larger than the cache."""
-        shape = self._source.shape[len(self._source.shape) - self._reduced :]
+        shape = self._source.shape[self._source.ndim - self._reduced :]
         if not shape:
             return [(...,)]
-        limit = max(1, PIECE_ELEMENTS // box_elements)
-        strides = [abs(step) for step in self._source.strides if step]
-        inner_is_reduced = not strides or abs(self._source.strides[-1]) == min(strides)
-        chain = CHAIN * shape[-1] // 2 if inner_is_reduced else CHAIN
-        return cut(shape, max(1, min(limit if inner_is_reduced else CHAIN, chain)))
+        if not self._pairwise():
+            return cut(shape, CHAIN)
+        chain = CHAIN // 2 * shape[-1]
+        return cut(shape, max(1, min(PIECE_ELEMENTS // box_elements, chain)))
 
     def start(self) -> None:
         count = self._segments
