@@ -1,0 +1,92 @@
+"""The state machine in bad worlds: killed nodes, lost messages, liars, deserters, latecomers."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.simulation.invariants import check
+from tests.simulation.world import Device, Shape, World, party, trusted
+
+__all__: list[str] = []
+
+
+def build(seed: int) -> tuple[World, str]:
+    """A world whose trouble depends on the seed."""
+    world = World(
+        seed,
+        kills=(0.0, 0.002, 0.01)[seed % 3],
+        loses=(0.0, 0.1, 0.2)[seed % 3],
+        repeats=(0.0, 0.1, 0.2)[(seed // 3) % 3],
+    )
+    shape = (
+        Shape(8, 1, "product"),
+        Shape(8, 1, "recompute"),
+        Shape(4, 3, "recompute", fan=2),
+        Shape(3, 4, "product", fan=1),
+    )[seed % 4]
+    kills, world.kills = world.kills, 0.0
+    devices = [
+        Device(party(0)),
+        Device(party(1)),
+        Device(party(2), slow_s=80.0),
+        Device(party(3), vanishes=0.4, abandons=0.2),
+        # One owner with two devices that tell the same lie.
+        Device(party(4), lies=0.5, lie="same"),
+        Device(party(5, owner=4), lies=0.5, lie="same"),
+        Device(party(6), lies=1.0, lie="own", slow_s=5.0 if seed % 2 else 90.0),
+    ]
+    for device in devices[: 2 + seed % 4]:
+        trusted(world, device)
+    world.kills = kills
+    job = world.submit(
+        shape, executor="local" if seed % 7 == 0 else "grid", speculative=seed % 3,
+        numeric_class="exact" if seed % 5 == 0 and shape.verify != "product" else "float32",
+    )  # fmt: skip
+    world.every(1.0, world.tick)
+    world.every(1.0, world.local_engine)
+    for device in devices:
+        world.device_turn(device)
+    return world, job
+
+
+def play(seed: int) -> World:
+    """Trouble for twenty minutes at most; then the world heals, and the job must end."""
+    world, job = build(seed)
+    try:
+        def done() -> bool:
+            return world.state_of(job) == "done"
+
+        world.run(1200.0, lambda: check(world), done)
+        world.kills = world.loses = world.repeats = 0.0
+        if not done():
+            world.run(4000.0, lambda: check(world), done)
+        assert world.state_of(job) == "done", "the job does not end"
+        check(world)
+        _leaves_nothing(world)
+    finally:
+        world.close()
+    return world
+
+
+def _leaves_nothing(world: World) -> None:
+    """When all is over and judged, no blob is left."""
+
+    def held() -> int:
+        row = world.connection.execute("select count(*) from blob where refs > 0").fetchone()
+        return int(row[0])
+
+    world.run(2000.0, over=lambda: held() == 0)
+    assert held() == 0, "blobs are kept for nobody"
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_a_bad_world_changes_no_result(seed: int) -> None:
+    play(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("block", range(20))
+def test_many_bad_worlds_change_no_result(block: int) -> None:
+    for seed in range(1000 + block * 50, 1050 + block * 50):
+        play(seed)
