@@ -16,7 +16,7 @@ from gpugoblin.client.progress import choose_renderer
 from gpugoblin.client.result import ResultArray
 from gpugoblin.client.submitting import Target
 from gpugoblin.client.views import PlanView, StatusView
-from gpugoblin.client.waiting import wait_until_over
+from gpugoblin.client.waiting import wait_beside_others, wait_until_over
 from gpugoblin.errors import ClientError
 from gpugoblin.wire.messages.job import Certificate, JobEvent, JobEvents, JobInfo
 from gpugoblin.wire.remote import RemoteError
@@ -117,7 +117,17 @@ class Job:
             KeyboardInterrupt: Ctrl-C detaches, and says how to come back; a second one within two
                 seconds cancels the job.
         """
-        info = wait_until_over(self, timeout, choose_renderer())
+        return self._ended(wait_until_over(self, timeout, choose_renderer()))
+
+    def __await__(self) -> Generator[Any, None, Job]:
+        """`await job` is `job.wait()` that leaves the event loop free."""
+        return self._awaited().__await__()
+
+    async def _awaited(self) -> Job:
+        info = await wait_beside_others(self, choose_renderer())
+        return await asyncio.to_thread(self._ended, info)
+
+    def _ended(self, info: JobInfo) -> Job:
         if info.state == "failed":
             code, text = info.error_code or "job_failed", info.error_text or "no reason was given"
             raise JobFailed(
@@ -135,10 +145,6 @@ class Job:
             download, self._download = self._download, None
             self.array.download(download, self._overwrite)
         return self
-
-    def __await__(self) -> Generator[Any, None, Job]:
-        """`await job` is `job.wait()` in a thread of its own."""
-        return asyncio.to_thread(self.wait).__await__()
 
     @property
     def arrays(self) -> tuple[ResultArray, ...]:

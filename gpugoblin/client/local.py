@@ -12,6 +12,7 @@ import hashlib
 import importlib
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -26,7 +27,7 @@ from typing import Final
 from gpugoblin.errors import ClientError, GoblinError
 from gpugoblin.wire.transport import Endpoint, Transport
 
-__all__ = ["LocalNode", "attach"]
+__all__ = ["LocalNode", "attach", "stop"]
 
 START_TIMEOUT_S: Final = 30.0
 POLL_S: Final = 0.02
@@ -104,6 +105,34 @@ def attach(state_dir: Path) -> LocalNode:
         if not _answers(node):
             _start(node)
     return node
+
+
+def stop(node: LocalNode) -> None:
+    """Ends the running node; its jobs go on when it is started again.
+
+    Raises:
+        ClientError: `local_unsupported` where the system does not tell who listens.
+    """
+    if not hasattr(socket, "SO_PEERCRED"):
+        raise ClientError("local_unsupported", missing="SO_PEERCRED")
+    pid = _listener(node)
+    if pid is None:
+        return
+    os.kill(pid, signal.SIGTERM)
+    deadline_s = time.monotonic() + START_TIMEOUT_S
+    while _listener(node) == pid and time.monotonic() < deadline_s:
+        time.sleep(POLL_S)
+
+
+def _listener(node: LocalNode) -> int | None:
+    """The process that listens on the node's socket, as the kernel says."""
+    with socket.socket(socket.AF_UNIX) as link:
+        try:
+            link.connect(str(node.socket))
+        except OSError:
+            return None
+        peer = link.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+    return int.from_bytes(peer[:4], sys.byteorder)
 
 
 def _answers(node: LocalNode) -> bool:

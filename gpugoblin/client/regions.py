@@ -63,9 +63,9 @@ def read_box(box: Box, dtype: np.dtype[Any], fetch: Fetch) -> Array:
     if result.size == 0:
         return result
     for first, last in boxes(box, dtype.itemsize, PIECE_BYTES):
-        place = tuple(
+        place: list[Any] = [
             slice(a - base, b - base) for a, b, base in zip(first, last, start, strict=True)
-        )
+        ]
         part = result[(*place, ...)]  # the ellipsis keeps a 0-d part a view
         if part.flags.c_contiguous:
             fetch(first, last, _bytes(part))

@@ -6,6 +6,7 @@ file. Must not: hold more of it than was asked for.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -112,22 +113,32 @@ class ResultArray:
         """Writes all of it to a file of this machine, piece by piece; whole or not at all.
 
         Raises:
-            StoreError: `file_unreadable` when the file is there or cannot be written.
+            StoreError: `file_unwritable` when the file is there, or the disk is full.
             ClientError: `package_missing` for zarr without the package.
         """
         if os.path.lexists(target.path) and not overwrite:
-            raise StoreError("file_unreadable", path=target.path, reason="it is there already")
+            raise StoreError("file_unwritable", path=target.path, reason="it is there already")
         partial = f"{target.path}.part"
-        if target.format == "zarr":
-            self._download_zarr(partial)
-        else:
-            with open(partial, "wb") as file:
-                self._write_flat(file, target.format)
-                file.flush()
-                os.fsync(file.fileno())
-        if os.path.isdir(target.path):
-            shutil.rmtree(target.path)
-        os.replace(partial, target.path)
+        try:
+            self._write(partial, target.format)
+            if os.path.isdir(target.path):
+                shutil.rmtree(target.path)
+            os.replace(partial, target.path)
+        except OSError as cause:
+            _remove(partial)
+            if isinstance(cause, StoreError):
+                raise
+            reason = cause.strerror or str(cause)
+            raise StoreError("file_unwritable", path=target.path, reason=reason) from cause
+
+    def _write(self, path: str, kind: str) -> None:
+        if kind == "zarr":
+            self._download_zarr(path)
+            return
+        with open(path, "wb") as file:
+            self._write_flat(file, kind)
+            file.flush()
+            os.fsync(file.fileno())
 
     def _write_flat(self, file: IO[bytes], kind: str) -> None:
         if kind == "npy":
@@ -143,7 +154,7 @@ class ResultArray:
                 "shape": list(self.shape),
                 "data_offsets": [0, self.nbytes],
             }
-            header = json.dumps({"data": entry}).encode()
+            header = json.dumps({"output": entry}).encode()
             header += b" " * (-len(header) % 8)
             file.write(len(header).to_bytes(8, "little") + header)
         for part, _ in self._parts():
@@ -179,3 +190,11 @@ class ResultArray:
             into,
             query={"start": ",".join(map(str, start)), "stop": ",".join(map(str, stop))},
         )
+
+
+def _remove(path: str) -> None:
+    if os.path.isdir(path):
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)

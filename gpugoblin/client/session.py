@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 from urllib.parse import quote
 
 import msgspec
@@ -26,13 +26,16 @@ from gpugoblin.client.submitting import Target, input_arrays, submission, target
 from gpugoblin.client.views import PlanView
 from gpugoblin.errors import ClientError
 from gpugoblin.ids import fresh_id
+from gpugoblin.units import format_seconds
 from gpugoblin.wire.messages.job import JobInfo, JobList, JobSubmit, OutputSave
 from gpugoblin.wire.remote import RemoteError
 from gpugoblin.wire.transport import Endpoint, Transport
 
 __all__ = ["Session", "connect"]
 
-MAX_HEALTH_BYTES = 64 * 1024
+MAX_HEALTH_BYTES: Final = 64 * 1024
+WORTH_SAYING_S: Final = 5.0
+"""A job that the node itself computes in less time is not announced."""
 
 
 def connect(
@@ -146,6 +149,8 @@ class Session:
         self._warn(message)
         info = self._submit(message, overwrite)
         job = Job(self, info)
+        if info.state == "running" and info.plan.executor == "local":
+            self._say_estimate(info)
         if here:
             job.download(place, overwrite)
         return job
@@ -200,6 +205,16 @@ class Session:
         """Tells the researcher, on standard error."""
         self._notices.say(text)
 
+    def stop_node(self) -> None:
+        """Ends the lab node of this machine. Its jobs go on at the next `connect("local")`.
+
+        Raises:
+            ClientError: `not_connected` when this session's node is not the one of this machine.
+        """
+        if self._state_dir is None:
+            raise ClientError("not_connected")
+        local.stop(local.LocalNode(self._state_dir.expanduser().resolve()))
+
     def close(self) -> None:
         """Ends the session. The node and its jobs go on."""
         CURRENT.leave(self)
@@ -234,6 +249,11 @@ class Session:
             return
         if message.executor == "grid" or self._plan(message).plan.executor == "grid":
             self._notices.say_once(GRID)
+
+    def _say_estimate(self, info: JobInfo) -> None:
+        if info.plan.estimate_s >= WORTH_SAYING_S:
+            took = format_seconds(info.plan.estimate_s)
+            self.say(f"gpugoblin: job {info.name!r}: {info.tasks} tasks, about {took} on the node.")
 
     def _plan(self, message: JobSubmit) -> JobInfo:
         trial = msgspec.structs.replace(message, dry_run=True)

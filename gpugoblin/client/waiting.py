@@ -6,6 +6,7 @@ job is on the lab node; nothing here can lose it.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 from typing import Final, Protocol
@@ -15,7 +16,7 @@ from gpugoblin.client.views import StatusView
 from gpugoblin.errors import ClientError
 from gpugoblin.wire.messages.job import JobInfo
 
-__all__ = ["Detached", "Waitable", "wait_until_over"]
+__all__ = ["Detached", "Waitable", "wait_beside_others", "wait_until_over"]
 
 HELD_S: Final = 1.0
 """How long the node holds a request; also how often progress is drawn."""
@@ -57,8 +58,20 @@ def wait_until_over(
         ClientError: `job_timeout`; `node_unreachable` when the node stays away for two minutes.
         Detached: Ctrl-C; a second one within two seconds asks the node to cancel first.
     """
+    course = _Course(timeout_s, monotonic_s)
     try:
-        return _poll(job, timeout_s, renderer, monotonic_s, sleep)
+        while True:
+            try:
+                info = job.poll(course.held_s())
+            except ClientError as error:
+                course.away(error)
+                sleep(HELD_S)
+                job.reconnect()
+                continue
+            renderer.update(StatusView(info))
+            if course.over(info):
+                return info
+            sleep(PAUSE_S)
     except KeyboardInterrupt as press:
         pressed = press
     finally:
@@ -67,41 +80,69 @@ def wait_until_over(
     raise Detached(f"detached from job {job.name!r}") from pressed
 
 
-def _poll(
-    job: Waitable,
-    timeout_s: float | None,
-    renderer: Renderer,
-    monotonic_s: Callable[[], float],
-    sleep: Callable[[float], None],
-) -> JobInfo:
-    deadline_s = float("inf") if timeout_s is None else monotonic_s() + timeout_s
-    patient_until_s: float | None = None
-    while True:
-        left_s = deadline_s - monotonic_s()
-        try:
-            info = job.poll(max(0.0, min(HELD_S, left_s)))
-            patient_until_s = None
-        except ClientError as away:
-            if away.code not in ("node_unreachable", "node_silent", "local_start_failed"):
-                raise
-            patient_until_s = patient_until_s or monotonic_s() + PATIENCE_S
-            if monotonic_s() >= min(patient_until_s, deadline_s):
-                raise
-            sleep(HELD_S)
-            job.reconnect()
-            continue
-        renderer.update(StatusView(info))
+async def wait_beside_others(job: Waitable, renderer: Renderer) -> JobInfo:
+    """As `wait_until_over`, without holding up the event loop; cancelling it detaches.
+
+    Raises:
+        ClientError: as `wait_until_over`.
+    """
+    course = _Course(None, time.monotonic)
+    try:
+        while True:
+            try:
+                info = await asyncio.to_thread(job.poll, course.held_s())
+            except ClientError as error:
+                course.away(error)
+                await asyncio.sleep(HELD_S)
+                await asyncio.to_thread(job.reconnect)
+                continue
+            renderer.update(StatusView(info))
+            if course.over(info):
+                return info
+            await asyncio.sleep(PAUSE_S)
+    finally:
+        renderer.close()
+
+
+class _Course:
+    """How long a wait goes on, and how patient it is with a node that is away."""
+
+    def __init__(self, timeout_s: float | None, monotonic_s: Callable[[], float]) -> None:
+        self._timeout_s = timeout_s
+        self._monotonic_s = monotonic_s
+        self._deadline_s = float("inf") if timeout_s is None else monotonic_s() + timeout_s
+        self._patient_until_s: float | None = None
+        self._left_s = float("inf")
+
+    def held_s(self) -> float:
+        """How long the node may hold the next answer."""
+        self._left_s = self._deadline_s - self._monotonic_s()
+        return max(0.0, min(HELD_S, self._left_s))
+
+    def away(self, error: ClientError) -> None:
+        """Raises `error` unless the node may still come back."""
+        if error.code not in ("node_unreachable", "node_silent", "local_start_failed"):
+            raise error
+        now_s = self._monotonic_s()
+        if self._patient_until_s is None:
+            self._patient_until_s = now_s + PATIENCE_S
+        if now_s >= min(self._patient_until_s, self._deadline_s):
+            raise error
+
+    def over(self, info: JobInfo) -> bool:
+        """Whether the job has ended; raises `job_timeout` when the time has."""
+        self._patient_until_s = None
         if info.state in ("done", "failed", "cancelled"):
-            return info
-        if left_s <= 0:
+            return True
+        if self._left_s <= 0:
             raise ClientError(
                 "job_timeout",
                 name=info.name,
-                timeout_s=f"{timeout_s or 0.0:g}",
+                timeout_s=f"{self._timeout_s or 0.0:g}",
                 verified=info.verified,
                 tasks=info.tasks,
             )
-        sleep(min(PAUSE_S, max(0.0, left_s)))
+        return False
 
 
 def _detach(job: Waitable, sleep: Callable[[float], None]) -> None:

@@ -48,6 +48,11 @@ _FILES: dict[str, ErrorCode] = {
         what="{path} cannot be read: {reason}.",
         next_step="Check the path and its permissions.",
     ),
+    "file_unwritable": ErrorCode(
+        what="{path} cannot be written: {reason}.",
+        next_step="Make space or choose another path (overwrite=True replaces a file); the result "
+        "is kept on the lab node.",
+    ),
     "file_malformed": ErrorCode(
         what="{path} is not a well-formed {kind} file: {reason}.",
         next_step="Write the file again; nothing was sent.",
@@ -149,13 +154,9 @@ _JOBS: dict[str, ErrorCode] = {
         "verified); it goes on.",
         next_step="Wait again, or come back later: gg.get({name!r}).",
     ),
-    "job_failed": ErrorCode(
-        what="Job {name!r} failed: {reason}",
-        next_step="Verified parts are kept. Look at job.events() for what led to it.",
-    ),
     "job_cancelled": ErrorCode(
         what="Job {name!r} was cancelled after {verified} of {tasks} tasks.",
-        next_step="Submit it again to go on from nothing, or read the verified tiles.",
+        next_step="Submit it again under another name, or read the verified parts.",
     ),
     "output_unknown": ErrorCode(
         what="Job {name!r} has {count} outputs; there is none numbered {output}.",
@@ -164,10 +165,6 @@ _JOBS: dict[str, ErrorCode] = {
     "region_malformed": ErrorCode(
         what="The index {index} does not fit the array of shape {shape}: {reason}.",
         next_step="Use integers, slices of step 1 or more, None is not allowed here.",
-    ),
-    "region_not_ready": ErrorCode(
-        what="{region} of job {name!r} is not verified yet ({verified} of {tasks} tasks are).",
-        next_step="Wait for it: job.wait(), or read a part that is done.",
     ),
     "certificate_invalid": ErrorCode(
         what="The certificate of job {name!r} does not hold: {reason}.",

@@ -87,6 +87,18 @@ def test_a_job_can_be_awaited_beside_others(lab: Session, node: FakeNode) -> Non
     assert asyncio.run(both()) == [first, second]
 
 
+def test_awaiting_can_be_given_up(lab: Session, node: FakeNode) -> None:
+    node.hold = True
+    job = submitted()
+
+    async def impatient() -> None:
+        await asyncio.wait_for(job, 0.1)
+
+    with pytest.raises(TimeoutError):
+        asyncio.run(impatient())
+    assert job.state == "running"
+
+
 def test_a_failed_job_says_why(lab: Session, node: FakeNode) -> None:
     node.fail_jobs = "input_changed"
     job = submitted()

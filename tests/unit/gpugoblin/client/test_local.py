@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
@@ -19,6 +20,7 @@ from gpugoblin.client import local
 from gpugoblin.client.local import LocalNode, attach
 from gpugoblin.client.notices import NO_SANDBOX
 from gpugoblin.errors import ClientError
+from tests.helpers.fake_node import FakeNode
 
 ROOT = Path(__file__).parents[4]
 
@@ -51,11 +53,8 @@ class Stand:
 
     def close(self) -> None:
         for pid in self.running():
-            try:
+            with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-                psutil.Process(pid).wait(10)
-            except (ProcessLookupError, psutil.NoSuchProcess):
-                continue
 
 
 @pytest.fixture
@@ -78,6 +77,13 @@ def test_the_node_is_started_once_and_found_again(stand: Stand) -> None:
     assert psutil.pid_exists(pid)
     assert psutil.Process(pid).ppid() != os.getpid()
     assert oct(stand.state_dir.stat().st_mode)[-3:] == "700"
+    node = LocalNode(stand.state_dir.resolve())
+    assert tomllib.loads(node.config.read_text()) == {
+        "state_dir": str(node.node_state), "socket": str(node.socket), "engine_level": "full"
+    }  # fmt: skip
+    first.stop_node()
+    assert local._listener(node) is None
+    first.stop_node()
 
 
 def test_clients_that_start_at_once_start_one(stand: Stand, tmp_path: Path) -> None:
@@ -102,6 +108,9 @@ def test_clients_that_start_at_once_start_one(stand: Stand, tmp_path: Path) -> N
 
 
 def test_a_node_that_died_is_started_again(stand: Stand) -> None:
+    stand.state_dir.mkdir()
+    with socket.socket(socket.AF_UNIX) as dead:
+        dead.bind(str(LocalNode(stand.state_dir.resolve()).socket))
     with gg.connect("local", state_dir=stand.state_dir) as session:
         stand.close()
         session.reconnect()
@@ -128,24 +137,20 @@ def test_a_node_that_is_never_ready_is_given_up(
         attach(stand.state_dir)
 
 
-def test_the_node_is_told_where_and_how(stand: Stand) -> None:
-    node = attach(stand.state_dir)
-    settings = tomllib.loads(node.config.read_text())
-    assert settings == {
-        "state_dir": str(stand.state_dir.resolve() / "node"),
-        "socket": str(node.socket),
-        "engine_level": "full",
-    }
-
-
 def test_without_a_sandbox_it_is_said_once_a_session(
-    stand: Stand, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    short_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(local, "_walls", lambda node: "none")
-    with gg.connect("local", state_dir=stand.state_dir):
+    node = LocalNode(short_path.resolve())
+    node.config.write_text('engine_level = "none"\n')
+    with FakeNode(node.socket), gg.connect("local", state_dir=short_path):
         assert capsys.readouterr().err == f"{NO_SANDBOX}\n"
         gg.array([1]).sum().compute()
         assert capsys.readouterr().err == ""
+
+
+def test_only_the_node_of_this_machine_is_stopped(node: FakeNode) -> None:
+    with gg.connect(node.address) as session, pytest.raises(ClientError, match="not_connected"):
+        session.stop_node()
 
 
 def test_walls_that_cannot_be_had_are_none(
@@ -166,15 +171,6 @@ def test_a_long_path_gets_a_short_socket(tmp_path: Path, monkeypatch: pytest.Mon
     assert len(str(node.socket)) < 100
     assert str(node.socket).startswith("/run/user/7/gpugoblin-")
     assert node.socket != LocalNode(tmp_path / ("y" * 100)).socket
-
-
-def test_a_file_where_the_socket_should_be_is_no_node(stand: Stand) -> None:
-    stand.state_dir.mkdir()
-    node = LocalNode(stand.state_dir.resolve())
-    with socket.socket(socket.AF_UNIX) as dead:
-        dead.bind(str(node.socket))
-    attach(stand.state_dir)
-    assert stand.started == 1
 
 
 def test_a_system_without_unix_sockets(stand: Stand, monkeypatch: pytest.MonkeyPatch) -> None:

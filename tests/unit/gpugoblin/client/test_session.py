@@ -260,7 +260,7 @@ def test_a_result_of_another_machine_is_written_here(
     if kind == "npy":
         found = np.load(path)
     elif kind == "safetensors":
-        found = load_file(path)["data"]
+        found = load_file(path)["output"]
     else:
         found = np.asarray(zarr.open_array(path, mode="r")[...])
     np.testing.assert_array_equal(found, NUMBERS * 2)

@@ -49,7 +49,7 @@ def test_a_status_says_what_was_refused_and_lost(info: JobInfo) -> None:
         lost=LostWork(expired=1, rejected=2),
         credits=1.5,
         state="failed",
-        error_text="No disk.",
+        error_text="Full.",
     )
     rows = dict(StatusView(lost).rows())
     assert rows["done again"] == "3 (2 refused by the check)"
