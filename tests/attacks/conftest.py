@@ -28,6 +28,7 @@ from app.sandbox.runtime import stage_files
 from app.sandbox.runtime_files import PYTHON, SourceFile
 from app.sandbox.spec import EngineLaunch, Level, Runtime
 from gpugoblin.units import MIB
+from tests.helpers.runtime_home import runtime_home
 
 ENTRY = "attack_inside/entry.py"
 MEMORY_BYTES = 512 * MIB
@@ -57,16 +58,13 @@ def as_engine_user() -> dict[str, Any]:
 
 
 @pytest.fixture(scope="session")
-def runtime() -> Iterator[Runtime]:
+def runtime() -> Runtime:
     """The engine's runtime with the attacks beside it."""
     here = Path(__file__).parent / "inside"
     extra = tuple(
         SourceFile(f"app/attack_inside/{path.name}", path) for path in sorted(here.glob("*.py"))
     )
-    home = Path(tempfile.mkdtemp(prefix="gg-attack-runtime-"))
-    home.chmod(0o755)
-    yield stage_files(home, extra)
-    shutil.rmtree(home)
+    return stage_files(runtime_home() / "runtime", extra)
 
 
 class _Segments:

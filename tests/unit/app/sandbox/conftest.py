@@ -17,17 +17,15 @@ from app.sandbox.process import EngineProcess
 from app.sandbox.runtime import stage_files
 from app.sandbox.spec import EngineLaunch, Level, Runtime
 from gpugoblin.units import MIB
+from tests.helpers.runtime_home import runtime_home
 
 SELF_TEST = Walls(entry="app/sandbox/selftest.py")
 
 
 @pytest.fixture(scope="session")
-def open_home() -> Iterator[Path]:
+def open_home() -> Path:
     """A directory that every user can read, as an engine's own user must."""
-    home = Path(tempfile.mkdtemp(prefix="gg-runtime-"))
-    home.chmod(0o755)
-    yield home
-    shutil.rmtree(home)
+    return runtime_home()
 
 
 @pytest.fixture(scope="session")

@@ -27,7 +27,7 @@ def test_it_is_proven_when_its_walls_stand(runtime: Runtime, level: Level) -> No
 def test_it_is_ended_when_they_do_not(runtime: Runtime) -> None:
     with launched(runtime) as (process, _):
         os.kill(process.engine_pid, signal.SIGSTOP)  # long before its second filter
-        with pytest.raises(SandboxError, match="Seccomp_filters is [01], not 2") as refusal:
+        with pytest.raises(SandboxError, match=r"Seccomp_filters is [01], not 2") as refusal:
             process.attest()
         assert refusal.value.code == "engine_unconfined"
         assert process.wait(10) == -signal.SIGKILL
