@@ -29,11 +29,13 @@ class Contributor:
     fate: str
 
 
+LIAR = str(Path(__file__).with_name("liar.py"))
+
 CONTRIBUTORS = (
     Contributor("machine-1", "owner-a", "app.main", "honest, stays"),
     Contributor("machine-2", "owner-b", "app.main", "honest, leaves"),
     Contributor("machine-3", "owner-a", "app.main", "honest, killed and started again"),
-    Contributor("machine-4", "owner-c", "demo.liar", "returns wrong numbers"),
+    Contributor("machine-4", "owner-c", LIAR, "returns wrong numbers"),
 )
 
 

@@ -44,10 +44,15 @@ class Processes:
         self._running: dict[str, subprocess.Popen[bytes]] = {}
 
     def start(self, name: str, module: str, arguments: Sequence[str]) -> subprocess.Popen[bytes]:
-        """Starts `python -I -m module arguments` in a session of its own."""
+        """Starts a program in a session of its own.
+
+        Args:
+            module: run as `python -I -m module`, or the path of a script.
+        """
+        program = [module] if module.endswith(".py") else ["-m", module]
         with (self._logs / f"{name}.log").open("ab") as log:
             process = subprocess.Popen(
-                [sys.executable, "-I", "-m", module, *arguments],
+                [sys.executable, "-I", *program, *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,

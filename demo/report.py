@@ -42,7 +42,7 @@ def make(
         verified=sum(info.verified for info in infos),
         wrong=sum(info.lost.rejected for info in infos),
         lost=sum(info.lost.expired + info.lost.abandoned for info in infos),
-        credits=tuple((str(row["name"]), float(row["units"])) for row in credit),
+        credits=tuple((str(row["subject"]), float(row["units"])) for row in credit),
         total_s=total_s,
     )
 
