@@ -125,11 +125,12 @@ class ResultArray:
                 shutil.rmtree(target.path)
             os.replace(partial, target.path)
         except OSError as cause:
-            _remove(partial)
             if isinstance(cause, StoreError):
                 raise
             reason = cause.strerror or str(cause)
             raise StoreError("file_unwritable", path=target.path, reason=reason) from cause
+        finally:
+            _remove(partial)
 
     def _write(self, path: str, kind: str) -> None:
         if kind == "zarr":
