@@ -12,6 +12,7 @@ import hashlib
 import importlib
 import json
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -30,6 +31,7 @@ from gpugoblin.wire.transport import Endpoint, Transport
 __all__ = ["LocalNode", "attach", "stop"]
 
 START_TIMEOUT_S: Final = 30.0
+STOP_TIMEOUT_S: Final = 30.0
 POLL_S: Final = 0.02
 LONGEST_SOCKET_PATH: Final = 100
 LOG_TAIL_BYTES: Final = 2000
@@ -113,15 +115,17 @@ def stop(node: LocalNode) -> None:
     Raises:
         ClientError: `local_unsupported` where the system does not tell who listens.
     """
-    if not hasattr(socket, "SO_PEERCRED"):
-        raise ClientError("local_unsupported", missing="SO_PEERCRED")
+    if not hasattr(socket, "SO_PEERCRED") or not hasattr(os, "pidfd_open"):
+        raise ClientError("local_unsupported", missing="SO_PEERCRED and pidfd")
     pid = _listener(node)
     if pid is None:
         return
-    os.kill(pid, signal.SIGTERM)
-    deadline_s = time.monotonic() + START_TIMEOUT_S
-    while _listener(node) == pid and time.monotonic() < deadline_s:
-        time.sleep(POLL_S)
+    process = os.pidfd_open(pid)
+    try:
+        signal.pidfd_send_signal(process, signal.SIGTERM)
+        select.select([process], [], [], STOP_TIMEOUT_S)
+    finally:
+        os.close(process)
 
 
 def _listener(node: LocalNode) -> int | None:
