@@ -127,6 +127,7 @@ class Agent:
             Cards(self.fleet.classes, self.fleet.capabilities),
             self.post,
             self.speech.explain,
+            lambda error: self.speech.say("grant_refused", why=error.what),
         )
         self._do = self._table()
 
@@ -143,6 +144,7 @@ class Agent:
         self._control = control
         enrolling: asyncio.Task[None] | None = None
         try:
+            control.show(shown_items(self))
             await control.start()
             for number in (signal.SIGTERM, signal.SIGINT):
                 loop.add_signal_handler(number, self.ask_to_end)

@@ -45,10 +45,11 @@ class _Line:
         return self.lane.call(work)
 
     def close(self) -> None:
-        link = self._link
-        if link is not None:
-            self.lane.call(link.close)
-        self.lane.end()
+        self.lane.end(self._disconnect)
+
+    def _disconnect(self) -> None:
+        if self._link is not None:
+            self._link.close()
 
 
 class GrantLink:

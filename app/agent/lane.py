@@ -50,8 +50,15 @@ class Lane:
         self._queue.put(work)
         return future
 
-    def end(self) -> None:
-        """Takes nothing more; the thread ends after what was asked before."""
+    def end(self, last: Callable[[], None] | None = None) -> None:
+        """Takes nothing more; the thread ends after what was asked before, and after `last`.
+
+        Where the lane never ran, `last` is not called.
+        """
+        if self._is_closed:
+            return
+        if last is not None and self._thread is not None:
+            self.call(last)
         self._is_closed = True
         self._queue.put(None)
 

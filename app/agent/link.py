@@ -120,7 +120,11 @@ class Link:
             self._session.verify = False  # urllib3 checks the fingerprint instead
 
     def close(self) -> None:
-        """Closes the connection."""
+        """Closes the connection, even while an error's traceback still holds on to it."""
+        for adapter in self._session.adapters.values():
+            pools = adapter.poolmanager.pools  # type: ignore[attr-defined]
+            for key in list(pools.keys()):
+                pools[key].close()
         self._session.close()
 
     def call(

@@ -73,7 +73,7 @@ class Limits:
     failures_before_rest: int = 3
     rest_s: float = 600.0
     restart_s: float = 1.0
-    fetch_attempts: int = 5
+    fetch_attempts: int = 3
     renew_before_s: float = 60.0
     dry_asks: int = 3
     least_grant_s: float = 5.0

@@ -40,7 +40,9 @@ __all__ = ["Cards", "Network", "Totals"]
 
 T = TypeVar("T")
 
+LEAST_CONTACT_S = 1.0
 LAB_MOST_S = 60.0
+BLOB_MOST_S = 4.0
 LIES = frozenset({"blob_is_false", "message_malformed", "message_too_large"})
 NO_USE_TO_RETRY = frozenset({"cache_full", "disk_floor", "grant_closed", *LIES})
 
@@ -84,6 +86,7 @@ class Network:
     Args:
         post: takes the events of one answer together.
         explain: told the last error of each code, for people.
+        refuse: told why an offered grant was not taken.
     """
 
     key: Ed25519PrivateKey
@@ -94,6 +97,7 @@ class Network:
     cards: Cards
     post: Callable[..., None]
     explain: Callable[[GoblinError], None]
+    refuse: Callable[[GoblinError], None]
     totals: Totals = field(default_factory=Totals)
     offers: dict[GrantId, GrantOffer] = field(default_factory=dict)
     held: dict[LeaseId, HeldLease] = field(default_factory=dict)
@@ -117,10 +121,11 @@ class Network:
         """Ends all lanes; what hangs in the network is left to itself."""
         for grant in list(self._grants):
             self.close_grant(grant)
-        link = self._link
-        if link is not None:
-            self._lane.call(link.close)
-        self._lane.end()
+        self._lane.end(self._disconnect)
+
+    def _disconnect(self) -> None:
+        if self._link is not None:
+            self._link.close()
 
     # -- grants ----------------------------------------------------------------------------
 
@@ -130,7 +135,7 @@ class Network:
             news = read_grant(offer, public_key_bytes(self.key), self.clock.wall_s())
             Peer("lab node", offer.address, offer.certificate_sha256 or "")
         except AgentError as error:
-            self.explain(error)
+            self.refuse(error)
             return None
         self.offers[news.grant] = offer
         return news
@@ -142,7 +147,7 @@ class Network:
             self._grants[grant] = _Grant(
                 GrantLink(grant, offer, self.key, self.clock, self.cache),
                 Backoff(self.rng, most_s=LAB_MOST_S),
-                Backoff(self.rng, most_s=LAB_MOST_S),
+                Backoff(self.rng, most_s=BLOB_MOST_S),
                 Backoff(self.rng, most_s=LAB_MOST_S),
                 offer.card,
             )
@@ -174,7 +179,7 @@ class Network:
                 events.ContactReply(
                     grants=tuple(news),
                     revoked=reply.revoked,
-                    next_contact_s=max(1.0, reply.next_contact_s),
+                    next_contact_s=max(LEAST_CONTACT_S, reply.next_contact_s),
                 )
             )
 
