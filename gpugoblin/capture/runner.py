@@ -48,13 +48,22 @@ class SubmitOptions(TypedDict, total=False):
 
 
 class RunningJob(Protocol):
-    """What `save` returns: a job that lives on the lab node. See `gpugoblin.client.job.Job`."""
+    """What `save` returns: a job that lives on the lab node.
+
+    It is a `gpugoblin.client.job.Job`; this is the part of it that expressions may know.
+    """
 
     @property
     def name(self) -> str: ...
 
     @property
+    def id(self) -> str: ...
+
+    @property
     def state(self) -> str: ...
+
+    @property
+    def attached(self) -> bool: ...
 
     @property
     def array(self) -> Any: ...
@@ -70,7 +79,11 @@ class RunningJob(Protocol):
 
     def progress(self) -> Any: ...
 
+    def output(self, number: int) -> Any: ...
+
     def cancel(self) -> None: ...
+
+    def delete(self) -> None: ...
 
     def certificate(self) -> Any: ...
 

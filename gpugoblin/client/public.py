@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Unpack
 
 from gpugoblin.capture.array import Array
-from gpugoblin.capture.runner import CURRENT, SubmitOptions
+from gpugoblin.capture.runner import CURRENT, PathLike, SubmitOptions
 from gpugoblin.catalog.spec import Array as NumpyArray
 from gpugoblin.client.job import Job
 from gpugoblin.client.session import Session
@@ -38,9 +38,19 @@ def get(name: str) -> Job:
     return _session().get(name)
 
 
-def save(arrays: Sequence[Array], **options: Unpack[SubmitOptions]) -> Job:
-    """Submits several arrays as one job; `job.arrays` has them in order. See `Array.save`."""
-    return _session().save(arrays, None, None, options)
+def save(
+    arrays: Array | Sequence[Array],
+    path: PathLike | None = None,
+    **options: Unpack[SubmitOptions],
+) -> Job:
+    """Submits one array, or several as one job; `job.arrays` has them in order.
+
+    Args:
+        path: where the first result goes; see `Array.save`, also for what is raised.
+    """
+    given = (arrays,) if isinstance(arrays, Array) else tuple(arrays)
+    block_axis = given[0].block_axis if len(given) == 1 else None
+    return _session().save(given, path, block_axis, options)
 
 
 def compute(

@@ -138,7 +138,7 @@ class Session:
         block_axis: int | None = None,
         options: SubmitOptions | None = None,
     ) -> Job:
-        """Submits arrays as one job; see `Array.save`. A path takes one array."""
+        """Submits arrays as one job; see `Array.save`. The path is for the first of them."""
         options = options or {}
         place = target(path)
         overwrite = options.get("overwrite", False)

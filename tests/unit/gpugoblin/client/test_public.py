@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -26,6 +28,16 @@ def test_each_does_what_the_session_does(lab: Session, node: FakeNode) -> None:
     assert [job.name for job in gg.jobs()] == ["two"]
     np.testing.assert_array_equal(gg.compute(x.sum(), x.max(), name="kept"), [3, 2])
     assert gg.estimate(x.sum(), x.max()).tasks == 4
+
+
+def test_one_array_is_saved_as_its_method_does(
+    lab: Session, node: FakeNode, tmp_path: Path
+) -> None:
+    blocks = gg.map_blocks(lambda x: x + 1, np.ones((2, 3), np.float32), axis=1)
+    job = gg.save(blocks, tmp_path / "a.npy", name="one")
+    assert node.job("one").submit.block_axis == 1
+    assert job.id == blocks.save(tmp_path / "a.npy", name="one").id
+    np.testing.assert_array_equal(np.load(tmp_path / "a.npy"), np.full((2, 3), 2))
 
 
 def test_an_estimate_knows_the_blocks(lab: Session, monkeypatch: pytest.MonkeyPatch) -> None:
