@@ -129,7 +129,8 @@ class Job:
 
     def _ended(self, info: JobInfo) -> Job:
         if info.state == "failed":
-            code, text = info.error_code or "job_failed", info.error_text or "no reason was given"
+            code = info.error_code or "job_failed"
+            text = info.error_text.removesuffix(f" [{code}]") or "no reason was given."
             raise JobFailed(
                 500,
                 code,

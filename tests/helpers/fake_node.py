@@ -266,7 +266,10 @@ class FakeNode:
         )  # fmt: skip
         if self.fail_jobs:
             info = msgspec.structs.replace(
-                info, state="failed", error_code=self.fail_jobs, error_text="It cannot be done."
+                info,
+                state="failed",
+                error_code=self.fail_jobs,
+                error_text=f"It cannot be done. [{self.fail_jobs}]",
             )
         if not submit.dry_run:
             self.jobs[info.job] = FakeJob(info, submit, results)

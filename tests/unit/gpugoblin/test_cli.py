@@ -60,7 +60,9 @@ def test_an_error_is_one_line_with_its_code(capsys: pytest.CaptureFixture[str]) 
 
 def test_a_command_whose_part_is_not_installed(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["broken"]) == 1
-    assert "gpugoblin[node]" in capsys.readouterr().err
+    err = capsys.readouterr().err
+    assert "gpugoblin[node]" in err
+    assert "[command_failed]" in err
 
 
 def test_interruptions(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -66,4 +67,12 @@ def test_a_certificate_about_another_job_is_not_believed(
 def test_a_node_that_changes_its_key_is_not_believed(job: Job, node: FakeNode) -> None:
     node.key = Ed25519PrivateKey.generate()
     with pytest.raises(ClientError, match="is signed by the key"):
+        job.certificate()
+
+
+def test_without_cryptography_it_says_what_to_install(
+    job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "gpugoblin.wire.signing", None)
+    with pytest.raises(ClientError, match="pip install cryptography"):
         job.certificate()

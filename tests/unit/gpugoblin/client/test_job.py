@@ -105,7 +105,10 @@ def test_a_failed_job_says_why(lab: Session, node: FakeNode) -> None:
     with pytest.raises(gg.JobFailed) as caught:
         job.wait()
     assert caught.value.code == "input_changed"
-    assert "'gram' failed: It cannot be done." in str(caught.value)
+    assert str(caught.value) == (
+        "Job 'gram' failed: It cannot be done. Verified parts are kept; job.events() shows what "
+        "led to it. [input_changed]"
+    )
     assert isinstance(caught.value, NodeError)
 
 

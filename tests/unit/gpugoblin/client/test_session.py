@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -109,6 +110,19 @@ def test_files_are_sent_to_another_machine(remote: Session, far: FakeNode, tmp_p
         np.testing.assert_array_equal((array + 0).compute(), NUMBERS)
     assert {array.create.source for array in far.arrays.values()} == {"upload"}
     assert all(array.create.path == "" for array in far.arrays.values())
+
+
+def test_without_zarr_a_zarr_array_cannot_be_sent(
+    remote: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    zarr.create_array(store=tmp_path / "a.zarr", data=NUMBERS, chunks=(2, 2))
+    monkeypatch.setitem(sys.modules, "zarr", None)
+    x = gg.open(tmp_path / "a.zarr")
+    with pytest.raises(ClientError, match="pip install zarr"):
+        x.sum().compute()
+    with pytest.raises(ClientError, match="package_missing"):
+        gg.array(NUMBERS).save(tmp_path / "b.zarr", name="b").wait()
+    assert not (tmp_path / "b.zarr").exists()
 
 
 def test_an_upload_goes_on_where_it_stopped(remote: Session, far: FakeNode) -> None:
