@@ -21,6 +21,7 @@ from requests.adapters import HTTPAdapter
 
 from gpugoblin.errors import GoblinError, NodeError
 from gpugoblin.ids import LabId
+from gpugoblin.units import MIB
 from gpugoblin.wire.codec import decode, encode, message_type
 from gpugoblin.wire.messages.contact import Demand, DemandReply, Revocations
 from gpugoblin.wire.messages.receipt import Receipt, ReceiptBatch, ReceiptBatchReply
@@ -40,6 +41,7 @@ T = TypeVar("T", bound=msgspec.Struct)
 POLL_S: Final = 30.0
 FIRST_PAUSE_S: Final = 1.0
 LONGEST_PAUSE_S: Final = 300.0
+MEMORY_STEP_BYTES: Final = 256 * MIB
 TIMEOUT_S: Final = (10.0, 30.0)
 
 log = logging.getLogger("gpugoblin.node")
@@ -230,7 +232,11 @@ def _keep_key(step: Step, key: bytes) -> None:
 
 
 def _demand(tx: Tx) -> tuple[int, int]:
-    """Cards that could work now, and the memory that they should have."""
+    """Cards that could work now, and the memory that they should have, in whole steps.
+
+    Rounded down: the exact need of a task would tell its shape, and a card that turns out to be
+    too small is given no lease.
+    """
     row = tx.one(
         "select coalesce(sum(tasks - used), 0) from job where state = 'running'"
         " and executor = 'grid'"
@@ -240,4 +246,4 @@ def _demand(tx: Tx) -> tuple[int, int]:
         " and state in ('ready', 'waiting', 'leased')"
     )
     wanted = 0 if row is None else min(int(row[0]), 1_000_000)
-    return wanted, 0 if memory is None else int(memory[0])
+    return wanted, 0 if memory is None else int(memory[0]) // MEMORY_STEP_BYTES * MEMORY_STEP_BYTES

@@ -1,8 +1,9 @@
 """Receipts to the coordinator: an outbox, filled in the transaction of the verdict.
 
 Owns: table `outbox`. One receipt a lease, for verified work only: `max(flops / unit_flops,
-bytes / unit_bytes)`, never claimed time. A lease without the device's claim (the lab's own engine)
-earns none. Sending is repeated until the coordinator has answered; it books a receipt once.
+bytes / unit_bytes)`, never claimed time, and in few digits, since it leaves the lab. A lease
+without the device's claim (the lab's own engine) earns none. Sending is repeated until the
+coordinator has answered; it books a receipt once.
 """
 
 from __future__ import annotations
@@ -17,12 +18,15 @@ from server_stub.node.store.protocol import Tx
 __all__ = ["MAX_BATCH", "credit", "refused", "sent", "units_of", "waiting"]
 
 MAX_BATCH = 500
+UNIT_DIGITS = 3
+"""Exact units would be the operations of a task, and their factors its shape."""
 
 
 def units_of(step: Step, flops: int, bytes_moved: int) -> float:
-    """The units of one task; never zero, so that a tiny task is still work."""
+    """The units of one task, rounded; never zero, so that a tiny task is still work."""
     rules = step.rules
-    return max(flops / rules.unit_flops, bytes_moved / rules.unit_bytes, 1e-9)
+    units = max(flops / rules.unit_flops, bytes_moved / rules.unit_bytes, 1e-9)
+    return float(f"{units:.{UNIT_DIGITS}g}")
 
 
 def credit(step: Step, lease: str, job: str, flops: int, bytes_moved: int) -> None:
