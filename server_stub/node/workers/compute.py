@@ -22,7 +22,7 @@ from app.host.arena import Slot
 from app.host.spec import EngineTask
 from gpugoblin.blobs.chunk import CHUNK_BYTES
 from gpugoblin.blobs.store import BlobStore
-from gpugoblin.catalog.spec import DTYPES, Array
+from gpugoblin.catalog.spec import DTYPES, Array, TensorSpec
 from gpugoblin.errors import GoblinError, VerifyError
 from gpugoblin.graph.ir import Graph
 from gpugoblin.graph.serialize import decode
@@ -153,7 +153,7 @@ class ComputeLine:
         for number in sorted(range(len(graph.inputs)), key=lambda at: graph.inputs[at].nbytes):
             source = item.inputs[number]
             left = form is not None and number == form.left
-            resident = self._acquire(source, form if left else None)
+            resident = self._acquire(source, graph.inputs[number], form if left else None)
             loaded.residents.append(resident)
             places[number] = resident
         for spec in specs:
@@ -171,9 +171,12 @@ class ComputeLine:
         loaded.begun = True
         self._room.submit(task, lambda outcome: self._ended.put((job, outcome)))
 
-    def _acquire(self, source: Input, left_of: ProductForm | None) -> Resident:
+    def _acquire(self, source: Input, spec: TensorSpec, left_of: ProductForm | None) -> Resident:
         stream = open_input(source, self._store)
         try:
+            if (stream.dtype, stream.shape) != (spec.dtype, spec.shape):
+                found = f"{stream.dtype}{list(stream.shape)}"
+                raise VerifyError("result_shape", output="input", found=found, expected=str(spec))
             return self._residents.acquire(
                 key_of(source),
                 stream.nbytes,

@@ -1,0 +1,74 @@
+"""The last stage, on its own: hashes of what is written, and nothing of what is refused."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from app.host.arena import Arena
+from app.host.spec import Done, Ready
+from gpugoblin.blobs.chunk import blob_hash
+from gpugoblin.blobs.store import BlobStore
+from gpugoblin.catalog.spec import Array
+from gpugoblin.verify.forms import product_form
+from server_stub.node.work import Compute, Computed
+from server_stub.node.workers.engine_room import Outcome
+from server_stub.node.workers.finish import Finisher, Job
+from server_stub.node.workers.residents import Resident, Residents
+from tests.helpers.node_work import compute_item, load_file, product_graph, region_of, result_of
+
+READY = Ready("build", "driver", "cpu", "0" * 64, "1" * 64, 1, "none", {})
+A = np.random.default_rng(1).standard_normal((700, 30), dtype=np.float32)
+B = np.random.default_rng(2).standard_normal((30, 900), dtype=np.float32)
+
+
+@pytest.fixture
+def residents() -> Iterator[Residents]:
+    lock = threading.Condition(threading.RLock())
+    with Arena(1 << 22, "input") as inputs, Arena(1 << 23, "output") as outputs:
+        yield Residents(inputs, outputs, lock, 1 << 22)
+
+
+def run(place: Path, residents: Residents, output: Array) -> tuple[Computed, Array]:
+    """Finishes an item whose engine has answered `output`."""
+    graph = product_graph(700, 30, 900)
+    held: list[Resident] = []
+    for name, array in (("a", A), ("b", B)):
+
+        def load(resident: Resident, array: Array = array) -> None:
+            residents.inputs.view(resident.slot)[:] = array.tobytes()
+
+        held.append(residents.acquire(name, array.nbytes, load))
+    slot = residents.output(output.nbytes)
+    residents.outputs.view(slot)[:] = output.tobytes()
+    target = result_of(place, "c.npy", "float32", output.shape)
+    inputs = (region_of(place, "a", A), region_of(place, "b", B))
+    item: Compute = compute_item("t", graph, inputs, (target,))
+    job = Job(item, graph, product_form(graph), tuple(held), (slot,))
+    outcome = Outcome(Done(1, 0.5, 100), READY)
+    reply = Finisher(residents, BlobStore(place / "store")).finish(job, outcome)
+    assert isinstance(reply, Computed)
+    return reply, load_file(target.array)
+
+
+def test_more_than_one_piece(tmp_path: Path, residents: Residents) -> None:
+    honest = A @ B
+    reply, written = run(tmp_path, residents, honest)
+    assert reply.verified
+    assert reply.output_blobs == (blob_hash(honest.tobytes()),)
+    assert (reply.engine_build, reply.compute_s) == ("build", 0.5)
+    np.testing.assert_array_equal(written, honest)
+
+
+def test_pieces_after_a_wrong_one_are_not_written(tmp_path: Path, residents: Residents) -> None:
+    wrong = A @ B
+    wrong[500, 3] += 1
+    reply, written = run(tmp_path, residents, wrong)
+    assert (reply.verified, reply.code) == (False, "product_mismatch")
+    assert reply.output_blobs == (blob_hash(wrong.tobytes()),)
+    assert written[0].any()
+    assert not written[500:].any()

@@ -1,0 +1,76 @@
+"""Headers of files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gpugoblin.errors import StoreError
+from server_stub.node.workers.formats import (
+    create_npy,
+    create_raw,
+    create_safetensors,
+    create_zarr,
+    dtype_name,
+    read_npy,
+    read_safetensors,
+    read_zarr,
+)
+
+
+def test_npy_round_trip(tmp_path: Path) -> None:
+    path = tmp_path / "x.npy"
+    offset = create_npy(path, "int64", (3, 4))
+    assert offset % 64 == 0
+    header = read_npy(path)
+    assert (header.dtype, header.shape, header.offset_bytes) == ("int64", (3, 4), offset)
+    assert np.load(path).sum() == 0
+
+
+def test_npy_version_2(tmp_path: Path) -> None:
+    path = tmp_path / "x.npy"
+    with path.open("wb") as file:
+        np.lib.format.write_array(file, np.zeros(3, np.float32), version=(2, 0))
+    assert read_npy(path).shape == (3,)
+
+
+def test_safetensors_round_trip(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    offset = create_safetensors(path, "bool", (5,), "flags")
+    header = read_safetensors(path, "")
+    assert (header.dtype, header.shape, header.offset_bytes) == ("bool", (5,), offset)
+    assert offset % 8 == 0
+
+
+def test_zarr_round_trip(tmp_path: Path) -> None:
+    create_zarr(tmp_path / "z", "float32", (5, 6), (2, 0))
+    header = read_zarr(tmp_path / "z", "")
+    assert (header.dtype, header.shape, header.chunks) == ("float32", (5, 6), (2, 1))
+    assert header.fill == 0.0
+
+
+def test_raw_is_sparse(tmp_path: Path) -> None:
+    assert create_raw(tmp_path / "x", "float32", (1024, 1024)) == 0
+    status = (tmp_path / "x").stat()
+    assert status.st_size == 4 * 1024**2
+    assert status.st_blocks * 512 < 1024**2
+
+
+def test_nothing_is_overwritten(tmp_path: Path) -> None:
+    create_raw(tmp_path / "x", "float32", (3,))
+    for again in (
+        lambda: create_raw(tmp_path / "x", "float32", (3,)),
+        lambda: create_zarr(tmp_path / "x", "float32", (3,), (3,)),
+    ):
+        with pytest.raises(StoreError) as caught:
+            again()
+        assert caught.value.code == "disk_failed"
+
+
+def test_dtype_names() -> None:
+    assert dtype_name(Path("x"), np.dtype("<i4")) == "int32"
+    with pytest.raises(StoreError) as caught:
+        dtype_name(Path("x"), np.dtype("f8"))
+    assert caught.value.code == "array_dtype"
