@@ -146,11 +146,11 @@ class _Course:
 
 
 def _detach(job: Waitable, sleep: Callable[[float], None]) -> None:
-    job.say(
-        f"\ngpugoblin: detached. The job goes on; come back to it from anywhere with "
-        f"gg.get({job.name!r}). Press Ctrl-C again within {SECOND_PRESS_S:g} s to cancel it."
-    )
     try:
+        job.say(
+            f"\ngpugoblin: detached. The job goes on; come back to it from anywhere with "
+            f"gg.get({job.name!r}). Press Ctrl-C again within {SECOND_PRESS_S:g} s to cancel it."
+        )
         sleep(SECOND_PRESS_S)
     except KeyboardInterrupt:
         job.cancel()
