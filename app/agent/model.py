@@ -63,6 +63,7 @@ class Limits:
         dry_asks: empty answers after which another grant of the card is used.
         least_grant_s: no new lease is asked for under a grant that ends sooner.
         faults_before_shunned: lies and nonsense in a row after which a lab is shunned for `rest_s`.
+        heartbeat_s: a lab whose leases are held is asked this often whether it still wants them.
         kept_bytes: results that wait to be sent; beyond it nothing new is asked for.
     """
 
@@ -79,6 +80,7 @@ class Limits:
     least_grant_s: float = 5.0
     faults_before_shunned: int = 3
     kept_bytes: int = 1024 * MIB
+    heartbeat_s: float = 10.0
 
 
 @dataclass(slots=True)
@@ -123,6 +125,7 @@ class GrantState:
     wanted: int = 0
     ask_at_s: float = 0.0
     tell_at_s: float = 0.0
+    heard_at_s: float = 0.0
     offered: int = 0
     empty_asks: int = 0
     faults: int = 0

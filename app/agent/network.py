@@ -174,6 +174,7 @@ class Network:
 
         def done(reply: ContactReply) -> None:
             backoff.succeeded()
+            self.offers = {name: each for name, each in self.offers.items() if name in self._grants}
             news = [found for offer in reply.grants if (found := self.recall(offer)) is not None]
             self.post(
                 events.ContactReply(

@@ -32,6 +32,11 @@ def _open_grant(model: Model, news: GrantNews, output: Output) -> None:
     known = news.grant in model.grants
     if known or news.card not in model.cards or news.remaining_s <= 0:
         return
+    horizon_s = model.contact_interval_s + model.limits.renew_before_s
+    for grant in model.grants.values():
+        is_same = grant.lab == news.lab and grant.card == news.card
+        if is_same and grant.until_s - model.now_s > horizon_s:
+            return  # a second grant for the same lab is of no use yet
     if model.now_s < model.shunned_until_s.get(news.lab, 0.0):
         return
     model.grants[news.grant] = GrantState(

@@ -96,6 +96,7 @@ def _settled(model: Model, event: ExchangeDone | ExchangeFailed) -> GrantState |
     grant = model.grants.get(event.grant)
     if grant is None:
         return None
+    grant.heard_at_s = model.now_s
     if grant.asking == event.exchange:
         grant.asking = 0
     if grant.telling == event.exchange:

@@ -53,6 +53,7 @@ def next_moment_s(model: Model) -> float:
         moments.append(model.contact_at_s)
     for grant in model.grants.values():
         moments += [grant.until_s, grant.ask_at_s, grant.tell_at_s, *grant.fetch_at_s.values()]
+        moments.append(grant.heard_at_s + model.limits.heartbeat_s)
     for lease in model.leases.values():
         moments += [lease.until_s, lease.retry_at_s]
     for card in model.cards.values():
@@ -237,9 +238,11 @@ def _exchange(model: Model, grant: GrantState, output: Output) -> None:
     may_tell = model.now_s >= grant.tell_at_s or model.is_ending
     is_telling = has_news and not grant.telling and may_tell
     want = _want(model, grant)
-    awaits = any(lease.stage == "committed" for lease in held) and not model.is_ending
+    is_quiet = model.now_s >= grant.heard_at_s + model.limits.heartbeat_s
+    awaits = any(lease.stage == "committed" or is_quiet for lease in held)
     is_free = not grant.telling and not grant.asking
-    is_asking = not has_news and is_free and model.now_s >= grant.ask_at_s and (want or awaits)
+    is_due = is_free and model.now_s >= grant.ask_at_s and not model.is_ending
+    is_asking = not has_news and is_due and (want or awaits)
     if not (is_telling or is_asking):
         return
     model.exchanges += 1

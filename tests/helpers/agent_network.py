@@ -87,7 +87,7 @@ class Server:
                 size = int(self.headers.get("Content-Length") or 0)
                 body = self.rfile.read(size)
                 outer.requests[f"{self.command} {self.path.partition('?')[0]}"] += 1
-                if outer.is_away:
+                if outer.is_away or len(body) < size:
                     self.close_connection = True
                     return
                 try:

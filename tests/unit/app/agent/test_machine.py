@@ -219,6 +219,28 @@ def test_a_grant_near_its_end_is_renewed() -> None:
     assert of(run, Contact, holding=(G1,), wants=(0,))
 
 
+def test_a_second_grant_for_the_same_lab_is_of_no_use() -> None:
+    run = started(dry_asks=1)
+    run.answer(wait_s=1.0)
+    reply = ContactReply(
+        grants=(news(G2), news(GrantId("grant_c"), OTHER)), revoked=(), next_contact_s=300.0
+    )
+    run.tell(reply)
+    assert no(run, OpenGrant, grant=G2)
+    assert of(run, OpenGrant, grant=GrantId("grant_c"))
+
+
+def test_a_lab_is_asked_now_and_then_whether_it_still_wants_what_is_held() -> None:
+    run = started(heartbeat_s=10.0)
+    run.answer(offer(L1), offer(L2), offer(L3), offer(L4), wait_s=1.0)
+    run.tell(Tick(), after_s=9.0)
+    assert no(run, Exchange)
+    run.tell(Tick(), after_s=1.0)
+    assert of(run, Exchange, want=0, holding=(L1, L2, L3, L4))
+    run.answer(LeaseCancelled(lease=L3))
+    assert of(run, ForgetLease, lease=L3)
+
+
 def test_a_coordinator_that_is_away_is_said_once_and_asked_again_later() -> None:
     run = started()
     run.answer(wait_s=10_000.0)
