@@ -162,6 +162,8 @@ class Service:
             door = servers.Door(app, tcp, (self.tls.certificate, self.tls.key))
             self.port = door.port
             await self._open_door(door)
+            # Questions of idle devices that are held are answered before the door waits for them.
+            self._stack.callback(self.node.grid.stop)
         if settings.lab and settings.coordinator_address:
             await self._open_link()
 
