@@ -53,6 +53,7 @@ def play(seed: int) -> World:
     """Trouble for twenty minutes at most; then the world heals, and the job must end."""
     world, job = build(seed)
     try:
+
         def done() -> bool:
             return world.state_of(job) == "done"
 

@@ -9,6 +9,7 @@ in the variant (rounding), a lie differs in the base.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import heapq
 import itertools
@@ -451,9 +452,7 @@ class World:
         reply = None
         for _ in range(times):
             try:
-                reply = self.handle(
-                    lambda step: dispatch.exchange(step, device.party, message)
-                )
+                reply = self.handle(lambda step: dispatch.exchange(step, device.party, message))
             except Killed:
                 return None
         return None if self.rng.random() < self.loses else reply
@@ -509,9 +508,7 @@ class World:
                 self.later(4.0, lambda: self._deliver(device, lease, blob, tries - 1))
             return
         if lease in reply.uploads:
-            self.later(
-                self.rng.uniform(0.1, 2.0), lambda: self._upload(device, lease, blob, tries)
-            )
+            self.later(self.rng.uniform(0.1, 2.0), lambda: self._upload(device, lease, blob, tries))
 
     def _upload(self, device: Device, lease: str, blob: str, tries: int) -> None:
         named = self.connection.execute(
@@ -546,10 +543,9 @@ class World:
         while self.queue and self.queue[0][0] <= end_s:
             at_s, _, action = heapq.heappop(self.queue)
             self.now_s = max(self.now_s, at_s)
-            try:
+            # After a kill the restart has happened; whoever waited for an answer has none.
+            with contextlib.suppress(Killed):
                 action()
-            except Killed:
-                pass  # the restart has happened; whoever waited for an answer has none
             if self.connection.total_changes != seen:
                 seen = self.connection.total_changes
                 if check is not None:
@@ -592,9 +588,7 @@ def trusted(world: World, device: Device) -> None:
     """Lets a device have its ten passed checks."""
     world.exchange(device, Exchange(capabilities=CAPABILITIES))
     device.known = True
-    world.connection.execute(
-        "update device set passed = 10 where key = ?", (device.party.device,)
-    )
+    world.connection.execute("update device set passed = 10 where key = ?", (device.party.device,))
 
 
 __all__ = [
