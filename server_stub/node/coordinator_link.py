@@ -34,7 +34,7 @@ from server_stub.node.state.words import Step
 from server_stub.node.store.protocol import Tx
 from server_stub.node.tickets import Tickets
 
-__all__ = ["CoordinatorLink", "SignedHttp", "backoff_s"]
+__all__ = ["CoordinatorLink", "Pinned", "SignedHttp", "backoff_s"]
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -52,7 +52,7 @@ def backoff_s(attempt: int, rng: random.Random) -> float:
     return rng.uniform(0.0, min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0 ** min(attempt, 20)))
 
 
-class _Pinned(HTTPAdapter):
+class Pinned(HTTPAdapter):
     """TLS whose only proof is the certificate's fingerprint."""
 
     def __init__(self, certificate_sha256: str) -> None:
@@ -76,7 +76,7 @@ class SignedHttp:
         self._session = requests.Session()
         self._session.trust_env = False
         if certificate_sha256:
-            self._session.mount("https://", _Pinned(certificate_sha256))
+            self._session.mount("https://", Pinned(certificate_sha256))
             self._session.verify = False  # the fingerprint is checked instead, by urllib3
 
     def close(self) -> None:

@@ -275,6 +275,9 @@ class Node:
 
         await self.handle(body)
 
+    async def local_waits(self, lease: dispatch.LocalLease, error: GoblinError) -> None:
+        await self._failed(RunWork("compute", lease.task, lease.lease), error, True)
+
     async def local_failed(self, lease: dispatch.LocalLease, error: GoblinError) -> None:
         await self._failed(RunWork("compute", lease.task, lease.lease), error, False)
 

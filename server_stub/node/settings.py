@@ -71,6 +71,7 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     Setting("reserve_bytes", int, 256 * MIB, "bytes", "Disk space that is always left free.", 0),
     Setting("max_upload_bytes", int, 1 << 40, "bytes", "Largest array that a client may send.", 1),
     Setting("max_output_bytes", int, 64 * MIB, "bytes", "Largest output sent as one container.", 1),
+    Setting("device_hold_s", float, 10.0, "seconds", "How long an idle device's call is held.", 0),
     Setting("grid_startup_s", float, 30.0, "seconds", "Assumed start of a job on the grid.", 0),
 )  # fmt: skip
 

@@ -254,7 +254,7 @@ def _blob_bytes(node: Node, choice: _Choice) -> int:
     if choice.executor != "grid" or choice.plan.count == 0:
         return 0
     window = min(choice.plan.count, node.settings.window_tasks)
-    return choice.moved_bytes * window // choice.plan.count
+    return int(choice.moved_bytes * window // choice.plan.count)
 
 
 async def _begin(

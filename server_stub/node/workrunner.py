@@ -11,16 +11,17 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Final, Protocol
 
-from gpugoblin.errors import GoblinError
+from gpugoblin.errors import GoblinError, NodeError
 from server_stub.node.items import work_id
 from server_stub.node.state.words import Purpose, RunWork
 from server_stub.node.work import Reply, Work
 
 __all__ = ["TRANSIENT", "Pool", "WorkRunner"]
 
-TRANSIENT: Final = frozenset({"disk_full", "worker_died", "worker_lost", "engine_busy"})
+TRANSIENT: Final = frozenset({"disk_full", "engine_busy"})
 """Causes that pass: the item is tried again, and the job says meanwhile what it waits for."""
 
 RETRY_S: Final = 10.0
@@ -94,8 +95,11 @@ class WorkRunner:
                 await self._run(name, effect)
         except asyncio.CancelledError:
             raise
-        except Exception:  # the edge of a background task: the log is the only reader
+        except Exception as error:  # the edge of a task: the job says it, the log says more
             log.exception("work item %s failed in the node", name)
+            surprise = NodeError("internal", kind=type(error).__name__)
+            with suppress(GoblinError):
+                await self._failed(effect, surprise, False)
         finally:
             self._forget(name)
 

@@ -7,15 +7,19 @@ not: decide what a result is worth (`state.verdicts` does), or touch bytes.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from typing import Protocol
 
-from gpugoblin.errors import GoblinError
+from gpugoblin.errors import GoblinError, NodeError
 from server_stub.node.executors.base import EventFeed, ExecutorEvent, Fleet
 from server_stub.node.state.dispatch import LocalLease
 from server_stub.node.work import Computed, Reply, Work
+from server_stub.node.workrunner import RETRY_S, TRANSIENT
 
 __all__ = ["LocalExecutor", "LocalHost"]
+
+log = logging.getLogger("gpugoblin.node")
 
 
 class LocalHost(Protocol):
@@ -37,6 +41,10 @@ class LocalHost(Protocol):
         """Tells the state machine."""
         ...
 
+    async def local_waits(self, lease: LocalLease, error: GoblinError) -> None:
+        """The job says what it waits for."""
+        ...
+
     async def local_failed(self, lease: LocalLease, error: GoblinError) -> None:
         """Tells the state machine."""
         ...
@@ -51,7 +59,10 @@ class LocalExecutor:
 
     name = "local"
 
-    def __init__(self, host: LocalHost, fleet: Fleet, outstanding: int) -> None:
+    def __init__(
+        self, host: LocalHost, fleet: Fleet, outstanding: int, retry_s: float = RETRY_S
+    ) -> None:
+        self._retry_s = retry_s
         self._host = host
         self._fleet = fleet
         self._outstanding = outstanding
@@ -94,24 +105,48 @@ class LocalExecutor:
             room = self._outstanding - len(self._running)
             if room <= 0:
                 continue
-            for lease in await self._host.lease_local(room):
+            try:
+                issued = await self._host.lease_local(room)
+            except GoblinError as error:
+                log.error("%s", error)
+                await asyncio.sleep(1.0)
+                self._wake.set()
+                continue
+            for lease in issued:
                 self._feed.put("leased", lease.lease)
                 task = asyncio.create_task(self._compute(lease))
                 self._running[lease.lease] = task
 
-    async def _compute(self, lease: LocalLease) -> None:
-        try:
+    async def _patiently(self, lease: LocalLease) -> Reply | None:
+        """The answer; what passes by itself (a full disk) is waited for. None: not wanted."""
+        while True:
             item = await self._host.compute_item(lease)
             if item is None:
+                return None
+            try:
+                return await self._host.run_work(item)
+            except GoblinError as error:
+                if error.code not in TRANSIENT:
+                    raise
+                await self._host.local_waits(lease, error)
+                await asyncio.sleep(self._retry_s)
+
+    async def _compute(self, lease: LocalLease) -> None:
+        try:
+            reply = await self._patiently(lease)
+            if reply is None:
                 self._feed.put("cancelled", lease.lease)
-                return
-            reply = await self._host.run_work(item)
-            if isinstance(reply, Computed):
+            elif isinstance(reply, Computed):
                 await self._host.local_done(lease, reply)
                 self._feed.put("finished", lease.lease)
         except GoblinError as error:
             self._feed.put("failed", lease.lease)
             await self._host.local_failed(lease, error)
+        except Exception as error:  # the edge of a task: the job says it, the log says more
+            log.exception("computing of task %s failed in the node", lease.task)
+            self._feed.put("failed", lease.lease)
+            surprise = NodeError("internal", kind=type(error).__name__)
+            await self._host.local_failed(lease, surprise)
         except asyncio.CancelledError:
             self._feed.put("cancelled", lease.lease)
             raise

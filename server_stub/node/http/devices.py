@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator, Mapping
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
 from starlette.requests import Request
@@ -41,14 +41,6 @@ HASH_IN_THREAD_BYTES: Final = 256 * 1024
 READ_BYTES: Final = MIB
 GRANT_HEADER: Final = "goblin-grant"
 TICKET_HEADER: Final = "goblin-ticket"
-HOLD_S: Final = 10.0
-"""An idle device's question for work is held this long, so that a new job starts at once."""
-
-
-class Clock(Protocol):
-    """The part of a clock that is needed here."""
-
-    def wall_s(self) -> float: ...
 
 
 class Devices:
@@ -98,7 +90,8 @@ class Devices:
         if reply is None:
             raise WireError("signature_replayed")
         idle = message.want and not (message.holding or message.commits or message.abandons)
-        if idle and not reply.leases and await grid.wait_for_work(HOLD_S):
+        hold_s = self._node.settings.device_hold_s
+        if idle and hold_s and not reply.leases and await grid.wait_for_work(hold_s):
             again = await grid.exchange(party, Exchange(want=message.want))
             reply = reply if again is None else again
         if not reply.leases:

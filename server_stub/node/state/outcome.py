@@ -265,3 +265,4 @@ def judge_others(step: Step, task: tasks.TaskRow, winner: str, *, disputed: bool
         else:
             accept_lease(step, task, lease.id, full=False)
             leases.drop_votes(step, lease.id)
+    tasks.release_inputs_unless_judged(step, task.id)

@@ -12,6 +12,7 @@ Owns: which method verifies a result, and what each answer of the workers means.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Literal
 
@@ -298,8 +299,28 @@ def work_failed(step: Step, purpose: str, number: int, lease: str, code: str, te
             leases.again(step, task, row_lease)
             events.note(step, task.job, "abandoned", task.number, code)
         return
+    if code.startswith("blob_") and lease and _again_from_start(step, task):
+        return
     if task.state not in ("used", "cancelled", "failed"):
         jobs.fail(step, task.job, code, task.number, text)
+
+
+def _again_from_start(step: Step, task: tasks.TaskRow) -> bool:
+    """A result was lost or damaged on the lab's own disk: nobody is to blame, it is made again."""
+    if task.state not in ("checking", "suspect"):
+        return False
+    for row in leases.in_states(step.tx, task.id, ("issued", "committed", "uploaded")):
+        leases.close(step, row, "cancelled", "bytes_lost")
+    step.tx.change("delete from vote_call where task = ?", (task.id,))
+    outcome.withdraw(step, task)
+    tasks.move(step, task.id, ("checking", "suspect"), "leased")
+    moved = tasks.load(step.tx, task.id)
+    found = step.tx.one("select id from lease where task = ? order by issued_s desc", (task.id,))
+    last = None if found is None else leases.load(step.tx, found[0])
+    if moved is None or last is None:
+        return False
+    leases.again(step, moved, dataclasses.replace(last, role="first"))
+    return True
 
 
 def stuck(step: Step) -> None:
