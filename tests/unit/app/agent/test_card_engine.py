@@ -1,0 +1,291 @@
+"""One card's engine: fed, emptied, ended; every misfortune is an event."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+from app.agent.card_engine import CardEngine, Computed, output_bytes
+from app.agent.events import (
+    EngineDied,
+    EngineDone,
+    EngineReady,
+    EngineRefused,
+    EngineStopped,
+    Event,
+    SubmitDeferred,
+    TaskRefused,
+)
+from app.agent.lane import Lane
+from app.agent.settings import read_settings
+from gpugoblin.blobs.chunk import blob_hash
+from gpugoblin.catalog.spec import TensorSpec
+from gpugoblin.errors import AgentError
+from gpugoblin.graph.builder import GraphBuilder
+from gpugoblin.graph.serialize import encode
+from gpugoblin.ids import BlobHash, LeaseId
+from gpugoblin.wire.messages.lease import Lease
+from gpugoblin.wire.messages.task import OutputSpec, Task, TaskInput
+from tests.helpers.messages import example
+from tests.helpers.stub_engine import StubMaker
+
+L1, L2 = LeaseId("lease_a"), LeaseId("lease_b")
+A = np.arange(12, dtype=np.float32).reshape(3, 4)
+B = np.arange(20, dtype=np.float32).reshape(4, 5)
+BLOBS = {blob_hash(array.tobytes()): array.tobytes() for array in (A, B)}
+
+
+def product() -> Task:
+    builder = GraphBuilder()
+    inputs = [builder.input(TensorSpec("float32", array.shape)) for array in (A, B)]
+    graph = builder.build([builder.add("matmul", inputs)])
+    return msgspec.structs.replace(
+        example(Lease, bare=True).task,
+        graph=encode(graph),
+        inputs=tuple(
+            TaskInput(slot, BlobHash(blob_hash(array.tobytes())), array.nbytes)
+            for slot, array in enumerate((A, B))
+        ),
+        outputs=(OutputSpec(0, "float32", (3, 5)),),
+        numeric_class="float32",
+    )
+
+
+def read(blob: BlobHash, target: memoryview) -> None:
+    target[:] = BLOBS[blob]
+
+
+class Bench:
+    """A CardEngine with a stub, and what it said."""
+
+    def __init__(self, *behavior: str) -> None:
+        self.maker = StubMaker(*behavior)
+        self.events: list[Event] = []
+        self.kept: dict[LeaseId, Computed] = {}
+        self.lane = Lane("launcher")
+        self.pool = ThreadPoolExecutor(2)
+        self.settings = read_settings(None)
+        self.engine = CardEngine(
+            0,
+            lambda: self.maker(self.settings, None),  # type: ignore[arg-type]
+            self.lane,
+            self.pool,
+            self.events.append,
+            self.kept.__setitem__,
+        )
+
+    async def until(self, kind: type[Event]) -> Any:
+        for _ in range(500):
+            found = [each for each in self.events if isinstance(each, kind)]
+            if found:
+                return found[-1]
+            await asyncio.sleep(0.01)
+        raise TimeoutError(f"no {kind.__name__} among {self.events}")
+
+    def run(self, script: Callable[[], Awaitable[None]]) -> None:
+        async def whole() -> None:
+            try:
+                await script()
+            finally:
+                await self.engine.close()
+
+        try:
+            asyncio.run(whole())
+        finally:
+            self.lane.end()
+            self.lane.join(5)
+            self.pool.shutdown()
+            for made in self.maker.made:
+                made.close()
+
+
+def test_a_task_is_computed_hashed_and_kept() -> None:
+    bench = Bench()
+
+    async def script() -> None:
+        bench.engine.begin()
+        await bench.until(EngineReady)
+        assert bench.engine.rates is not None
+        bench.engine.submit(L1, product(), read)
+        assert (await bench.until(EngineDone)).lease == L1
+
+    bench.run(script)
+    output = bench.kept[L1].outputs[0]
+    assert bytes(output.data) == (A @ B).tobytes()
+    assert output.blob == blob_hash((A @ B).tobytes())
+
+
+def test_arenas_are_free_again_and_inputs_stay_for_the_next() -> None:
+    bench = Bench()
+    reads: list[BlobHash] = []
+
+    def counted(blob: BlobHash, target: memoryview) -> None:
+        reads.append(blob)
+        read(blob, target)
+
+    async def script() -> None:
+        bench.engine.begin()
+        await bench.until(EngineReady)
+        for lease in (L1, L2):
+            bench.engine.submit(lease, product(), counted)
+            while lease not in bench.kept:
+                await asyncio.sleep(0.01)
+
+    bench.run(script)
+    assert len(reads) == 2
+    assert bench.maker.made[0].outputs.used_bytes == 0
+
+
+@pytest.mark.parametrize(
+    ("behavior", "code", "is_nonsense"),
+    [
+        ("refuse:does_not_fit", "does_not_fit", False),
+        ("refuse:graph_malformed", "graph_malformed", True),
+        ("fail:kernel_failed", "kernel_failed", False),
+    ],
+)
+def test_refusals(behavior: str, code: str, is_nonsense: bool) -> None:
+    bench = Bench(behavior)
+
+    async def script() -> None:
+        bench.engine.begin()
+        await bench.until(EngineReady)
+        bench.engine.submit(L1, product(), read)
+        told = await bench.until(TaskRefused)
+        assert (told.lease, told.code, told.is_nonsense) == (L1, code, is_nonsense)
+
+    bench.run(script)
+    assert bench.maker.made[0].outputs.used_bytes == 0
+
+
+def test_a_task_that_has_no_room_is_deferred() -> None:
+    bench = Bench()
+    task = msgspec.structs.replace(product(), outputs=(OutputSpec(0, "float32", (2**30,)),))
+
+    async def script() -> None:
+        bench.engine.begin()
+        await bench.until(EngineReady)
+        bench.engine.submit(L1, task, read)
+        assert (await bench.until(SubmitDeferred)).lease == L1
+
+    bench.run(script)
+
+
+def test_a_blob_that_cannot_be_read_is_a_refusal() -> None:
+    bench = Bench()
+
+    def damaged(blob: BlobHash, target: memoryview) -> None:
+        raise AgentError("cache_damaged", blob=blob)
+
+    async def script() -> None:
+        bench.engine.begin()
+        await bench.until(EngineReady)
+        bench.engine.submit(L1, product(), damaged)
+        assert (await bench.until(TaskRefused)).code == "cache_damaged"
+
+    bench.run(script)
+
+
+def test_a_cancelled_task_says_nothing() -> None:
+    bench = Bench("hang", "")
+
+    async def script() -> None:
+        bench.engine.begin()
+        await bench.until(EngineReady)
+        bench.engine.submit(L1, product(), read)
+        while not bench.engine._running:
+            await asyncio.sleep(0.01)
+        bench.engine.cancel(L1)
+        bench.engine.submit(L2, product(), read)
+        assert (await bench.until(EngineDone)).lease == L2
+
+    bench.run(script)
+    assert L1 not in bench.kept
+    assert not [each for each in bench.events if getattr(each, "lease", L2) == L1]
+
+
+def test_an_engine_that_dies_is_told_after_what_was_done() -> None:
+    bench = Bench("", "die")
+
+    async def script() -> None:
+        bench.engine.begin()
+        await bench.until(EngineReady)
+        bench.engine.submit(L1, product(), read)
+        bench.engine.submit(L2, product(), read)
+        assert (await bench.until(EngineDied)).code == "engine_died"
+
+    bench.run(script)
+    kinds = [type(each) for each in bench.events]
+    assert kinds == [EngineReady, EngineDone, EngineDied]
+
+
+def test_a_start_that_fails_names_its_cause() -> None:
+    bench = Bench("start:no walls")
+
+    async def script() -> None:
+        bench.engine.begin()
+        assert (await bench.until(EngineRefused)).code == "engine_start_failed"
+        assert bench.engine.refusal is not None
+        bench.engine.begin()
+        await bench.until(EngineReady)
+        assert bench.engine.refusal is None
+
+    bench.run(script)
+
+
+def test_stop_ends_it_and_says_so() -> None:
+    bench = Bench()
+
+    async def script() -> None:
+        bench.engine.begin()
+        await bench.until(EngineReady)
+        bench.engine.stop()
+        await bench.until(EngineStopped)
+        bench.events.clear()
+        bench.engine.stop()
+        await bench.until(EngineStopped)
+
+    bench.run(script)
+    assert not [each for each in bench.events if isinstance(each, EngineDied)]
+
+
+def test_stop_while_it_starts() -> None:
+    bench = Bench()
+
+    async def script() -> None:
+        bench.engine.begin()
+        bench.engine.stop()
+        await bench.until(EngineStopped)
+
+    bench.run(script)
+    assert not [each for each in bench.events if isinstance(each, EngineReady)]
+
+
+def test_freeze_and_thaw_reach_the_engine() -> None:
+    bench = Bench()
+
+    async def script() -> None:
+        bench.engine.freeze()
+        bench.engine.begin()
+        await bench.until(EngineReady)
+        bench.engine.freeze()
+        bench.engine.thaw()
+
+    bench.run(script)
+    assert bench.maker.made[0].frozen == [True, False]
+
+
+def test_sizes_of_outputs() -> None:
+    outputs = (
+        OutputSpec(0, "float32", (3, 5)),
+        OutputSpec(1, "int64", ()),
+        OutputSpec(2, "bool", (7, 0)),
+    )
+    task = msgspec.structs.replace(product(), outputs=outputs)
+    assert output_bytes(task) == (60, 8, 0)
