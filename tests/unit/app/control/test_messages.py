@@ -1,0 +1,123 @@
+"""The words on the control socket: golden lines, bounds, and nothing unknown."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import get_args
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.control import messages as m
+from gpugoblin.errors import AgentError
+
+GOLDEN = Path(__file__).parents[3] / "golden" / "control"
+
+REASON = m.ReasonItem("owner_paused", {"hours": 2.0, "until": "evening"})
+ITEMS: tuple[m.Item, ...] = (
+    m.AgentItem(
+        "agent", "agent-1", 42, 1000.0, "https://c:1", "not_enrolled", "ABCD-2345", "0123", 9.5
+    ),
+    m.CardItem(
+        "card-0", 0, "cpu", "STOP", (REASON,), 7.0, False, "absent", "stopped", "full", "lab_a",
+        0, 3, 1, 1e9, "bwrap_missing", "Install bubblewrap.",
+    ),
+    m.GrantItem("grant_a", "lab_a", 0, 2000.0),
+    m.LeaseItem("lease_a", 0, "fetching"),
+    m.TotalsItem("totals", 1, 2, 3, 4, 5),
+)  # fmt: skip
+REQUESTS: tuple[m.Request, ...] = (
+    m.Hello(1),
+    m.Status(1),
+    m.Subscribe(2),
+    m.Pause(3, "intent_a", (0, 1), 99.5),
+    m.Finish(4, "intent_b"),
+    m.Stop(5, "intent_c", (0,)),
+    m.Resume(6, "intent_d"),
+    m.Quit(7),
+    m.SettingsGet(8),
+    m.SettingsSet(9, 3, {"queue.prefetch": 2, "a": "b", "c": True}),
+    m.Doctor(10),
+)
+ANSWERS: tuple[m.Answer, ...] = (
+    m.Welcome(1, "agent-1"),
+    m.Snapshot(2, 7, ITEMS),
+    m.Delta(8, ITEMS[:1], ("lease_a",)),
+    m.Accepted(3, "intent_a", True),
+    m.Refused(3, "card_unknown", "No.", "Look."),
+    m.SettingsAre(9, 4, {"queue.prefetch": 2}),
+    m.Report(10, (m.Finding("disk", False, "Full.", "Empty it."),)),
+)
+
+
+def name(message: object) -> str:
+    return type(message).__name__
+
+
+@pytest.mark.parametrize("message", [*REQUESTS, *ANSWERS], ids=name)
+def test_golden_lines_of_version_1(message: m.Request | m.Answer) -> None:
+    """A changed line is a new version, not a new golden file."""
+    golden = (GOLDEN / f"{name(message)}@1.json").read_bytes()
+    assert m.encode(message) == golden
+    decode = m.decode_request if isinstance(message, get_args(m.Request)) else m.decode_answer
+    assert decode(golden) == message
+
+
+def test_every_message_has_a_golden_line() -> None:
+    kinds = {*get_args(m.Request), *get_args(m.Answer)}
+    assert {type(message) for message in (*REQUESTS, *ANSWERS)} == kinds
+    assert {path.stem for path in GOLDEN.glob("*.json")} == {f"{k.__name__}@1" for k in kinds}
+    assert {type(item) for item in ITEMS} == set(get_args(m.Item))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"",
+        b"{}",
+        b"[]",
+        b'{"type":"Nothing"}',
+        b'{"type":"Status"}',
+        b'{"type":"Status","request":-1}',
+        b'{"type":"Status","request":1,"more":2}',
+        b'{"type":"Pause","request":1,"intent":"a b"}',
+        b'{"type":"Pause","request":1,"intent":"a","cards":[64]}',
+        b'{"type":"Hello","version":0}',
+        b"\xff\xfe",
+        b"[" * 100_000,
+    ],
+)
+def test_anything_else_is_refused(line: bytes) -> None:
+    with pytest.raises(AgentError) as caught:
+        m.decode_request(line)
+    assert caught.value.code == "control_malformed"
+
+
+def outcome(line: bytes) -> m.Request | str:
+    """A request, or the code of its refusal."""
+    try:
+        return m.decode_request(line)
+    except AgentError as error:
+        return error.code
+
+
+@given(st.sampled_from(REQUESTS), st.integers(0, 200), st.integers(0, 255))
+def test_a_changed_byte_is_another_message_or_an_error(
+    message: m.Request, place: int, byte: int
+) -> None:
+    line = bytearray(m.encode(message))
+    line[place % len(line)] = byte
+    decoded = outcome(bytes(line))
+    if not isinstance(decoded, str):
+        assert m.decode_request(m.encode(decoded)) == decoded
+    else:
+        assert decoded == "control_malformed"
+
+
+def test_answers_are_bounded_too() -> None:
+    with pytest.raises(AgentError):
+        m.decode_answer(b'{"type":"Welcome","version":"x","build":""}')
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.json.decode(b'{"type":"Status","request":1}', type=m.Answer)

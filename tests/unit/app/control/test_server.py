@@ -1,0 +1,207 @@
+"""The socket: who may speak, what comes back, who is let go."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import stat
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.control.client import ControlClient, ControlRefusal
+from app.control.messages import (
+    MAX_LINE_BYTES,
+    Accepted,
+    Answer,
+    Hello,
+    LeaseItem,
+    Pause,
+    Quit,
+    Request,
+    Resume,
+    Status,
+    encode,
+)
+from app.control.paths import SOCKET_NAME, socket_path
+from app.control.server import ControlServer
+from gpugoblin.errors import AgentError
+
+
+async def answers(request: Request) -> Answer:
+    if isinstance(request, Pause):
+        return Accepted(request.request, request.intent, True)
+    raise AgentError("card_unknown", card=9, known=[0])
+
+
+def serve(directory: Path, script: Callable[[ControlServer], Awaitable[None]]) -> None:
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    async def whole() -> None:
+        server = ControlServer(directory, "agent-1", answers)
+        await server.start()
+        try:
+            await script(server)
+        finally:
+            await server.close()
+
+    asyncio.run(whole())
+
+
+def raw(directory: Path, *lines: bytes) -> bytes:
+    """Sends bytes and reads until the server closes."""
+    with socket.socket(socket.AF_UNIX) as connection, socket_path(directory) as path:
+        connection.settimeout(5)
+        connection.connect(path)
+        with contextlib.suppress(BrokenPipeError, OSError):  # it may have closed already
+            for line in lines:
+                connection.sendall(line)
+            connection.shutdown(socket.SHUT_WR)
+        received = b""
+        while piece := connection.recv(65536):
+            received += piece
+        return received
+
+
+def test_requests_and_refusals(tmp_path: Path) -> None:
+    def ask() -> None:
+        with ControlClient(tmp_path) as client:
+            assert client.ask(Pause(4, "i")) == Accepted(4, "i", True)
+            with pytest.raises(ControlRefusal, match="no card 9") as caught:
+                client.ask(Resume(5, "i"))
+            assert caught.value.code == "card_unknown"
+            assert client.status() == {}
+
+    async def script(_: ControlServer) -> None:
+        await asyncio.to_thread(ask)
+
+    serve(tmp_path, script)
+    assert not (tmp_path / SOCKET_NAME).exists()
+
+
+def test_a_path_of_any_length(tmp_path: Path) -> None:
+    deep = tmp_path / ("d" * 120) / ("e" * 120)
+
+    async def script(_: ControlServer) -> None:
+        assert stat.S_IMODE((deep / SOCKET_NAME).stat().st_mode) == 0o600
+        await asyncio.to_thread(lambda: ControlClient(deep).close())
+
+    serve(deep, script)
+
+
+def test_followers_see_every_change_in_order(tmp_path: Path) -> None:
+    seen: list[list[str]] = []
+
+    def follow() -> None:
+        with ControlClient(tmp_path) as client:
+            for items in client.follow():
+                seen.append(sorted(items))
+                if len(items) == 5:
+                    return
+
+    async def script(server: ControlServer) -> None:
+        following = asyncio.create_task(asyncio.to_thread(follow))
+        while not seen:
+            await asyncio.sleep(0.01)
+        for count in range(1, 6):
+            server.show(tuple(LeaseItem(f"lease_{n}", 0, "ready") for n in range(count)))
+        await following
+
+    serve(tmp_path, script)
+    assert [len(each) for each in seen] == [0, 1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        (encode(Status(1)),),
+        (b"hello\n",),
+        (encode(Hello(1)), b"nonsense\n", encode(Status(1))),
+        (encode(Hello(1)), b'{"type":"Status"}\n'),
+    ],
+)
+def test_who_talks_nonsense_is_told_and_let_go(tmp_path: Path, lines: tuple[bytes, ...]) -> None:
+    async def script(_: ControlServer) -> None:
+        received = await asyncio.to_thread(raw, tmp_path, *lines)
+        assert b"control_malformed" in received.splitlines()[-1]
+
+    serve(tmp_path, script)
+
+
+def test_a_line_without_end_is_not_read_on(tmp_path: Path) -> None:
+    async def script(_: ControlServer) -> None:
+        line = b"x" * (MAX_LINE_BYTES + 10)
+        assert await asyncio.to_thread(raw, tmp_path, line + b"\n") == b""
+
+    serve(tmp_path, script)
+
+
+def test_a_subscriber_who_does_not_read_is_let_go(tmp_path: Path) -> None:
+    from app.control.messages import Subscribe
+
+    async def script(server: ControlServer) -> None:
+        with socket_path(tmp_path) as path:
+            reader, writer = await asyncio.open_unix_connection(path, limit=1024)
+        writer.write(encode(Hello(1)) + encode(Subscribe(1)))
+        await writer.drain()
+        await reader.readline()
+        await reader.readline()
+        for number in range(3000):
+            server.show(tuple(LeaseItem(f"l{number}.{n}", 0, "ready") for n in range(20)))
+            if not server._subscribers:
+                break
+            await asyncio.sleep(0)
+        assert not server._subscribers
+        writer.close()
+
+    serve(tmp_path, script)
+
+
+def test_a_stranger_gets_no_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.control.server.peer_user", lambda _: 4711)
+
+    async def script(_: ControlServer) -> None:
+        assert await asyncio.to_thread(raw, tmp_path, encode(Hello(1))) == b""
+
+    serve(tmp_path, script)
+
+
+def test_one_server_a_directory_and_a_stale_socket_is_replaced(tmp_path: Path) -> None:
+    stale = socket.socket(socket.AF_UNIX)
+    with socket_path(tmp_path) as path:
+        stale.bind(path)
+    stale.close()
+
+    async def script(_: ControlServer) -> None:
+        second = ControlServer(tmp_path, "agent-2", answers)
+        with pytest.raises(AgentError) as caught:
+            await second.start()
+        assert caught.value.code == "control_busy"
+
+    serve(tmp_path, script)
+
+
+def test_a_handler_is_not_asked_for_what_the_server_knows(tmp_path: Path) -> None:
+    asked: list[Any] = []
+
+    async def note(request: Request) -> Answer:
+        asked.append(request)
+        return Accepted(1, "", True)
+
+    async def whole() -> None:
+        server = ControlServer(tmp_path, "a", note)
+        await server.start()
+
+        def ask() -> None:
+            with ControlClient(tmp_path) as client:
+                client.status()
+                client.ask(Quit(2))
+
+        await asyncio.to_thread(ask)
+        await server.close()
+
+    asyncio.run(whole())
+    assert asked == [Quit(2)]
