@@ -27,7 +27,7 @@ def draw(path: Path, digits: Digits, plane: Principal, near: Neighbors, report: 
     from matplotlib import pyplot
 
     figure, (left, middle, right) = pyplot.subplots(
-        1, 3, figsize=(15, 5), dpi=100, layout="constrained", width_ratios=(5, 4, 4)
+        1, 3, figsize=(15, 5), dpi=100, layout="constrained", width_ratios=(4, 5, 4)
     )
     colors = pyplot.get_cmap("tab10")
     for label in range(10):
@@ -61,6 +61,6 @@ def draw(path: Path, digits: Digits, plane: Principal, near: Neighbors, report: 
     right.bar_label(bars, padding=4)
     right.invert_yaxis()
     right.margins(x=0.15)
-    right.set(title="Tasks of the three jobs: none is used unverified", xlabel="tasks")
+    right.set(title="No task is used unverified", xlabel="tasks of the three jobs")
     figure.savefig(path)
     pyplot.close(figure)

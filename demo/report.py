@@ -49,20 +49,19 @@ def make(
 
 def show(report: Report, console: Console) -> None:
     table = Table(title="Computed on the network, verified by the lab", title_justify="left")
-    for head in ("job", "tasks", "verified", "wrong", "redone", "sent", "got", "time", "NumPy"):
+    for head in ("job", "tasks", "verified", "wrong", "redone", "bytes", "time", "NumPy"):
         table.add_column(head, justify="left" if head in ("job", "verified") else "right")
     for one in report.figures:
         info, by = one.job.info, one.job.info.verified_by
         methods = [("product check", by.product), ("recomputed", by.recompute)]
         methods += [("equal hashes", by.equality), ("agreement", by.agreement)]
         table.add_row(
-            one.what,
+            one.what.replace(" of ", "\nof ", 1),
             str(info.tasks),
-            ", ".join(f"{count} {name}" for name, count in methods if count),
+            "\n".join(f"{count} {name}" for name, count in methods if count),
             str(info.lost.rejected),
             str(info.lost.expired + info.lost.abandoned),
-            format_bytes(info.bytes_sent),
-            format_bytes(info.bytes_received),
+            format_bytes(info.bytes_sent + info.bytes_received),
             format_seconds(one.network_s),
             format_seconds(one.numpy_s),
         )
