@@ -23,6 +23,7 @@ __all__ = [
     "NodeError",
     "PlanError",
     "SandboxError",
+    "SettingsError",
     "StoreError",
     "VerifyError",
     "WireError",
@@ -92,6 +93,10 @@ class EngineError(GoblinError):
 
 class SandboxError(GoblinError):
     """The walls around an engine cannot be had on this machine."""
+
+
+class SettingsError(GoblinError, ValueError):
+    """A configuration file is unreadable, or a setting is unknown, missing or invalid."""
 
 
 class NodeError(GoblinError):

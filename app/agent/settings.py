@@ -8,63 +8,23 @@ file.
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Final
 
+from gpugoblin import settings as declared
 from gpugoblin.errors import AgentError
+from gpugoblin.settings import Setting, declare
 from gpugoblin.units import GIB, MIB
 
-__all__ = ["SETTINGS", "Setting", "Settings", "Value", "read_settings"]
+__all__ = ["SETTINGS", "Settings", "Value", "read_settings"]
 
 Value = str | int | bool
 
+_REQUEST: Final = "the request"
 
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """One setting.
-
-    Args:
-        name: dotted; `a.b` is `b` in the TOML table `[a]`.
-        kind: `choice` takes one of `choices`; `path` a leading `~`.
-        unit: of a number, empty otherwise.
-        is_live: the owner may change it while the agent runs.
-    """
-
-    name: str
-    kind: Literal["str", "int", "bool", "path", "choice"]
-    default: Value
-    unit: str
-    description: str
-    minimum: int = 0
-    choices: tuple[str, ...] = ()
-    is_live: bool = False
-
-    def check(self, value: object) -> Value:
-        """`value` if it is one of this setting's. Raises AgentError `setting_invalid`."""
-        if self.kind == "bool":
-            if not isinstance(value, bool):
-                raise self._invalid(value, "it must be true or false")
-            return value
-        if self.kind == "int":
-            if not isinstance(value, int) or isinstance(value, bool):
-                raise self._invalid(value, "it must be a whole number")
-            if value < self.minimum:
-                raise self._invalid(value, f"it must be at least {self.minimum}")
-            return value
-        if not isinstance(value, str) or len(value) > 4096:
-            raise self._invalid(str(value)[:40], "it must be a text of at most 4096 characters")
-        if self.kind == "choice" and value not in self.choices:
-            raise self._invalid(value, f"it must be one of {', '.join(self.choices)}")
-        return value
-
-    def _invalid(self, value: object, reason: str) -> AgentError:
-        return AgentError("agent_setting_invalid", name=self.name, value=value, reason=reason)
-
-
-SETTINGS: Final[tuple[Setting, ...]] = (
+SETTINGS: Final = declare(
     Setting(
         "state_directory",
         "path",
@@ -81,10 +41,10 @@ SETTINGS: Final[tuple[Setting, ...]] = (
         "Where the control socket lies (mode 0700). Empty: gpugoblin in the user's run-time "
         "directory, else `control` in the state directory.",
     ),
-    Setting("coordinator.address", "str", "", "", "https://host:port of the coordinator."),
+    Setting("coordinator.address", "text", "", "", "https://host:port of the coordinator."),
     Setting(
         "coordinator.certificate_sha256",
-        "str",
+        "text",
         "",
         "",
         "Fingerprint of the coordinator's certificate (64 hexadecimal digits). Empty: the "
@@ -97,6 +57,7 @@ SETTINGS: Final[tuple[Setting, ...]] = (
         0,
         "threads",
         "Worker threads of the processor's engine. 0: as many as this process may use.",
+        minimum=0,
     ),
     Setting(
         "processor.memory_bytes",
@@ -131,7 +92,7 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     ),
     Setting(
         "sandbox.level",
-        "choice",
+        "text",
         "full",
         "",
         "The least sandbox under which to lend. `reduced` has no namespaces: the owner's choice.",
@@ -151,6 +112,7 @@ SETTINGS: Final[tuple[Setting, ...]] = (
         2 * GIB,
         "bytes",
         "Disk space that always stays free.",
+        minimum=0,
     ),
     Setting(
         "results.limit_bytes",
@@ -167,11 +129,10 @@ SETTINGS: Final[tuple[Setting, ...]] = (
         2,
         "tasks",
         "Tasks whose inputs are fetched while the engine computes others.",
+        minimum=0,
         is_live=True,
     ),
 )
-
-_BY_NAME: Final = {setting.name: setting for setting in SETTINGS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,16 +159,15 @@ class Settings:
         """With other values for live settings.
 
         Raises:
-            AgentError: `setting_unknown`, `setting_invalid`, `setting_fixed`.
+            AgentError: `setting_fixed`.
+            SettingsError: `setting_unknown`, `setting_invalid`.
         """
         values = dict(self.values)
         for name, value in changes.items():
-            setting = _BY_NAME.get(name)
-            if setting is None:
-                raise AgentError("agent_setting_unknown", name=name, source="the request")
+            setting = declared.find(SETTINGS, name, _REQUEST)
             if not setting.is_live:
                 raise AgentError("setting_fixed", name=name)
-            values[name] = setting.check(value)
+            values[name] = _narrow(setting.check(value, _REQUEST))
         return Settings(values)
 
     @property
@@ -235,31 +195,17 @@ def read_settings(path: Path | None) -> Settings:
     """The defaults, with what a TOML file says instead.
 
     Raises:
-        AgentError: `settings_unreadable`, `setting_unknown`, `setting_invalid`.
+        SettingsError: `settings_unreadable`, `setting_unknown`, `setting_invalid`.
     """
-    values: dict[str, Value] = {setting.name: setting.default for setting in SETTINGS}
-    if path is not None:
-        for name, value in _flat(_read_toml(path)).items():
-            setting = _BY_NAME.get(name)
-            if setting is None:
-                raise AgentError("agent_setting_unknown", name=name, source=path)
-            values[name] = setting.check(value)
-    return Settings(values)
+    if path is None:
+        values = declared.check({}, SETTINGS, "nobody")
+    else:
+        values = declared.read(path, SETTINGS)
+    return Settings({name: _narrow(value) for name, value in values.items()})
 
 
-def _read_toml(path: Path) -> dict[str, Any]:
-    try:
-        with path.open("rb") as file:
-            return tomllib.load(file)
-    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as cause:
-        raise AgentError("settings_unreadable", path=path, reason=cause) from cause
-
-
-def _flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, object]:
-    flat: dict[str, object] = {}
-    for name, value in table.items():
-        if isinstance(value, dict):
-            flat |= _flat(value, f"{prefix}{name}.")
-        else:
-            flat[prefix + name] = value
-    return flat
+def _narrow(value: declared.Value) -> Value:
+    """The control protocol carries no lists and no fractions, and no setting here is one."""
+    if isinstance(value, (float, tuple)):
+        raise TypeError(f"{value!r} cannot be told over the control socket")
+    return value

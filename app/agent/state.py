@@ -138,8 +138,8 @@ class State:
         """Compare and swap: nothing is changed unless `revision` is the current one.
 
         Raises:
-            AgentError: `settings_changed_meanwhile`, `setting_unknown`, `setting_invalid`,
-                `setting_fixed`.
+            AgentError: `settings_changed_meanwhile`, `setting_fixed`.
+            SettingsError: `setting_unknown`, `setting_invalid`.
         """
         kept = self.owner_settings()
         if kept.revision != revision:

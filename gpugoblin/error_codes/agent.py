@@ -14,18 +14,6 @@ CODES: dict[str, ErrorCode] = {
         next_step="Report this with the output of `gpugoblin agent doctor`; lending has stopped.",
     ),
     # settings and state
-    "settings_unreadable": ErrorCode(
-        what="The configuration {path} cannot be read: {reason}.",
-        next_step="Correct the file; docs/reference/settings.md lists every setting.",
-    ),
-    "agent_setting_unknown": ErrorCode(
-        what="There is no setting {name} (named in {source}).",
-        next_step="See docs/reference/settings.md for the names.",
-    ),
-    "agent_setting_invalid": ErrorCode(
-        what="The setting {name} cannot be {value!r}: {reason}.",
-        next_step="See docs/reference/settings.md for its type and range.",
-    ),
     "setting_fixed": ErrorCode(
         what="The setting {name} cannot be changed while the agent runs.",
         next_step="Change it in the configuration file and start the agent again.",

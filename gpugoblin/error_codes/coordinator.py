@@ -9,17 +9,9 @@ __all__ = ["CODES"]
 _ASK_OPERATOR = "Ask the operator of the coordinator."
 
 CODES: dict[str, ErrorCode] = {
-    "coordinator_config_unreadable": ErrorCode(
-        what="The coordinator's configuration {path} cannot be read: {reason}.",
-        next_step="Repair the file, or write a new one with `gpugoblin coordinator init`.",
-    ),
-    "coordinator_setting_unknown": ErrorCode(
-        what="The coordinator has no setting {name}.",
-        next_step="Compare the name with the table of settings in the documentation.",
-    ),
-    "coordinator_setting_wrong": ErrorCode(
-        what="The coordinator's setting {name} cannot be used: {reason}.",
-        next_step="Change it in the configuration file.",
+    "coordinator_config_unwritable": ErrorCode(
+        what="The coordinator's configuration {path} cannot be written: {reason}.",
+        next_step="Name another file with --config, or repair the permissions there.",
     ),
     "coordinator_not_set_up": ErrorCode(
         what="There is no coordinator database at {path}.",

@@ -8,22 +8,6 @@ __all__ = ["CODES"]
 
 CODES: dict[str, ErrorCode] = {
     # Configuration and start.
-    "config_unreadable": ErrorCode(
-        what="The configuration file {path} cannot be read: {reason}.",
-        next_step="Correct the file, or make a new one with `gpugoblin node init`.",
-    ),
-    "setting_unknown": ErrorCode(
-        what="The configuration names a setting {name!r} that does not exist.",
-        next_step="Compare it with the table of settings in the lab's documentation.",
-    ),
-    "setting_missing": ErrorCode(
-        what="The setting {name!r} is needed and has no default.",
-        next_step="Add it to the configuration file.",
-    ),
-    "setting_invalid": ErrorCode(
-        what="The setting {name!r} cannot be {value!r}: {reason}.",
-        next_step="Correct it in the configuration file and start the node again.",
-    ),
     "state_dir_taken": ErrorCode(
         what="Another lab node is running on the state directory {path}.",
         next_step="Stop it first, or give this node a directory of its own.",

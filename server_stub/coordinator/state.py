@@ -44,7 +44,8 @@ def initialize(config: Path, **chosen: object) -> Settings:
     """Writes a configuration and makes the directory that it names.
 
     Raises:
-        CoordinatorError: `coordinator_exists`, or a setting that cannot be used.
+        CoordinatorError: `coordinator_exists`, `coordinator_config_unwritable`.
+        SettingsError: `setting_unknown`, `setting_invalid`.
     """
     if config.exists():
         raise CoordinatorError("coordinator_exists", path=config)
@@ -56,7 +57,7 @@ def initialize(config: Path, **chosen: object) -> Settings:
         config.write_text(text, encoding="utf-8")
     except OSError as cause:
         raise CoordinatorError(
-            "coordinator_config_unreadable", path=config, reason=cause
+            "coordinator_config_unwritable", path=config, reason=cause.strerror
         ) from cause
     settings = load_settings(config)
     files = Files(settings.state_dir)

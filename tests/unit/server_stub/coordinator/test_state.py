@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gpugoblin.errors import CoordinatorError, GoblinError, WireError
+from gpugoblin.errors import CoordinatorError, GoblinError, SettingsError, WireError
 from server_stub.coordinator.settings import Settings, load_settings
 from server_stub.coordinator.state import Files, backup, initialize, open_house, tls_files
 from server_stub.coordinator.store import SqliteStore, transact
@@ -33,7 +33,7 @@ def test_initialize_makes_everything_once(tmp_path: Path, settings: Settings) ->
 
 
 def test_wrong_choices_leave_no_file(tmp_path: Path) -> None:
-    with pytest.raises(CoordinatorError):
+    with pytest.raises(SettingsError):
         initialize(tmp_path / "coordinator.toml", port=-1)
     assert os.listdir(tmp_path) == []
 
