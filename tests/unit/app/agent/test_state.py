@@ -11,7 +11,7 @@ import pytest
 from app.agent.settings import read_settings
 from app.agent.state import Enrolment, State, own_directory
 from app.policy.intent import Intent
-from gpugoblin.errors import AgentError
+from gpugoblin.errors import AgentError, SettingsError
 from gpugoblin.ids import DeviceId
 
 
@@ -87,7 +87,7 @@ def test_settings_change_by_revision(state: State) -> None:
     with pytest.raises(AgentError) as caught:
         state.change_settings(settings, 0, {"queue.prefetch": 5})
     assert caught.value.code == "settings_changed_meanwhile"
-    with pytest.raises(AgentError):
+    with pytest.raises(SettingsError):
         state.change_settings(settings, 1, {"queue.prefetch": -1})
     assert state.owner_settings() == kept
 
