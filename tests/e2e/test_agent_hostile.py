@@ -244,7 +244,22 @@ LABS = [
 ]
 
 
-@pytest.mark.parametrize("row", LABS, ids=lambda row: row.name)
+AKIN = frozenset(
+    {
+        "more bytes", "no range", "another range", "another blob", "endless chunk list",
+        "unknown field", "no reason", "doubled slots", "two sizes", "huge output", "malformed ticket",
+    }
+)  # fmt: skip
+"""Rows that take the way of another row; they run with `--slow`."""
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        pytest.param(row, id=row.name, marks=[pytest.mark.slow] if row.name in AKIN else [])
+        for row in LABS
+    ],
+)
 def test_a_hostile_lab(scene: Scene, tmp_path: Path, row: Row) -> None:
     """The owner is told, and an honest lab gets its results afterwards from the same agent."""
     scene.lab.add_products(30, rows=8, inner=16, columns=8)

@@ -61,8 +61,9 @@ def raw(directory: Path, *lines: bytes) -> bytes:
                 connection.sendall(line)
             connection.shutdown(socket.SHUT_WR)
         received = b""
-        while piece := connection.recv(65536):
-            received += piece
+        with contextlib.suppress(ConnectionResetError):
+            while piece := connection.recv(65536):
+                received += piece
         return received
 
 

@@ -1,0 +1,81 @@
+"""The loop's own duties: start, defects, settings. The whole is tested end to end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.agent.agent import EXIT_FAILED, Agent, limits_of
+from app.agent.model import Model
+from app.agent.settings import Settings, read_settings
+from gpugoblin.errors import AgentError
+from tests.helpers.agent_network import eventually
+from tests.helpers.agent_run import Scene
+from tests.helpers.stub_engine import StubMaker
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Iterator[Scene]:
+    made = Scene(tmp_path)
+    yield made
+    made.close()
+
+
+def test_the_pace_comes_from_the_settings() -> None:
+    values = {**read_settings(None).values, "queue.prefetch": 7, "results.limit_bytes": 2**21}
+    limits = limits_of(Settings(values))
+    assert (limits.prefetch, limits.kept_bytes) == (7, 2**21)
+
+
+def test_what_keeps_it_from_starting_leaves_nothing_held(tmp_path: Path) -> None:
+    path = tmp_path / "a.toml"
+    path.write_text(f'state_directory = "{tmp_path / "state"}"\n')
+    for _ in range(2):  # the second time the directory must not be in use
+        with pytest.raises(AgentError) as caught:
+            Agent(read_settings(path), lambda _: None)
+        assert caught.value.code == "coordinator_missing"
+
+
+def test_a_damaged_journal_is_an_error_with_a_next_step(scene: Scene) -> None:
+    scene.state.mkdir(mode=0o700)
+    (scene.state / "journal.db").write_bytes(b"no database" * 1000)
+    with pytest.raises(AgentError, match="Move it away") as caught:
+        Agent(read_settings(scene.config), lambda _: None)
+    assert caught.value.code == "state_damaged"
+
+
+def test_a_defect_ends_the_agent_and_says_so(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Model, "problems", lambda _: iter(["something is wrong"]))
+    assert scene.lend(lambda: eventually(lambda: scene.said("Ended")), StubMaker()) == EXIT_FAILED
+    assert scene.said("found its own state unsound: something is wrong")
+
+
+def test_an_unforeseen_error_in_the_loop_ends_the_agent(
+    scene: Scene, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: Any) -> Any:
+        raise ZeroDivisionError("a defect")
+
+    monkeypatch.setattr("app.agent.agent.rulings_to_events", fails)
+    assert scene.lend(lambda: eventually(lambda: scene.said("Ended")), StubMaker()) == EXIT_FAILED
+    assert "ZeroDivisionError" in caplog.text
+
+
+def test_owner_settings_of_the_last_run_hold(scene: Scene) -> None:
+    first = Agent(read_settings(scene.config), lambda _: None, make_engine=StubMaker())
+    first.state.change_settings(first.settings, 0, {"queue.prefetch": 6})
+    asyncio.run(ended(first))
+    second = Agent(read_settings(scene.config), lambda _: None, make_engine=StubMaker())
+    assert second.machine.model.limits.prefetch == 6
+    asyncio.run(ended(second))
+
+
+async def ended(agent: Agent) -> None:
+    running = asyncio.create_task(agent.run())
+    await asyncio.sleep(0)
+    agent.ask_to_end()
+    assert await running == 0

@@ -1,0 +1,59 @@
+"""The agent in one word, and what its doctor knows without asking."""
+
+from __future__ import annotations
+
+import threading
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from app.agent.display import _word, own_findings
+from app.agent.model import CardState, Limits, Model
+from gpugoblin.errors import AgentError
+
+
+def agent(*, ending: bool = False, enrolled: bool = True, **card: Any) -> Any:
+    model = Model(Limits())
+    model.cards[0] = CardState(0, "cpu", is_measured=True)
+    stopping = threading.Event()
+    if ending:
+        stopping.set()
+    engine = SimpleNamespace(refusal=None, level="full")
+    for name, value in card.items():
+        setattr(engine, name, value)
+    return SimpleNamespace(
+        machine=SimpleNamespace(model=model),
+        stopping=stopping,
+        is_enrolled=enrolled,
+        fleet=SimpleNamespace(cards={0: SimpleNamespace(number=0, engine=engine)}),
+    )
+
+
+def test_the_agent_in_one_word() -> None:
+    assert _word(agent()) == "working"
+    assert _word(agent(ending=True)) == "ending"
+    assert _word(agent(enrolled=False)) == "not_enrolled"
+    away = agent()
+    away.machine.model.is_coordinator_away = True
+    assert _word(away) == "coordinator_away"
+    new = agent()
+    new.machine.model.cards[0].is_measured = False
+    assert _word(new) == "starting"
+
+
+@pytest.mark.parametrize(
+    ("made", "well"),
+    [
+        (agent(), {"enrolment": True, "sandbox": True}),
+        (agent(enrolled=False, level=""), {"enrolment": False}),
+        (
+            agent(refusal=AgentError("card_taken", card="cpu", holder="x")),
+            {"enrolment": True, "sandbox": False},
+        ),
+    ],
+)
+def test_what_it_knows_already(made: Any, well: dict[str, bool]) -> None:
+    findings = own_findings(made)
+    assert {finding.subject: finding.is_well for finding in findings} == well
+    assert all(finding.is_well or finding.next_step for finding in findings)
