@@ -247,7 +247,8 @@ LABS = [
 AKIN = frozenset(
     {
         "more bytes", "no range", "another range", "another blob", "endless chunk list",
-        "unknown field", "no reason", "doubled slots", "two sizes", "huge output", "malformed ticket",
+        "unknown field", "no reason", "doubled slots", "two sizes", "huge output",
+        "malformed ticket",
     }
 )  # fmt: skip
 """Rows that take the way of another row; they run with `--slow`."""
