@@ -4,7 +4,7 @@
 
 Measures the part of the path that lies in the lab node: planning, reading, hashing, the engine, the
 check of every tile, writing and syncing. The same cores then do `numpy.matmul` in memory. Memory is
-the proportional set size (PSS) of every process of the node, engine included, sampled five times a
+the proportional set size (PSS) of every process of the node, engine included, sampled once a
 second; shared pages count once.
 """
 
@@ -110,7 +110,7 @@ class MemoryWatch:
         self._thread = threading.Thread(target=self._watch)
 
     def _watch(self) -> None:
-        while not self._stop.wait(0.2):
+        while not self._stop.wait(1.0):
             total = sum(pss_bytes(pid) for pid in descendants(os.getpid()))
             self.peak_bytes = max(self.peak_bytes, total)
 

@@ -21,8 +21,8 @@ __all__ = ["SAFETY", "UNIT_ROUNDOFF", "honest_maximum", "threshold"]
 
 UNIT_ROUNDOFF: Final = 2.0**-24
 SAFETY: Final = 1.25
-_GROWING: Final = 0.93
-_CONSTANT: Final = 38.0
+_GROWING: Final = 0.88
+_CONSTANT: Final = 55.0
 
 
 def honest_maximum(inner: int) -> float:
