@@ -6,13 +6,20 @@ Everything in them is read from the code or from `benchmarks/results`; nothing i
 
 from __future__ import annotations
 
+import contextlib
+import inspect
 import json
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, get_args, get_origin
+from typing import TYPE_CHECKING, cast
 
 import msgspec
+import msgspec.inspect as kinds
+
+if TYPE_CHECKING:
+    from gpugoblin.catalog.scalars import ScalarFunction
+    from gpugoblin.catalog.spec import Attribute, Operator
 
 ROOT = Path(__file__).resolve().parent.parent
 REFERENCE = ROOT / "docs" / "reference"
@@ -31,61 +38,168 @@ def _cell(value: object) -> str:
 
 
 def operators() -> str:
-    from gpugoblin.catalog.registry import OPERATORS
+    from gpugoblin.catalog.registry import OPERATORS, catalog_hash
     from gpugoblin.catalog.scalars import SCALARS
+    from gpugoblin.catalog.spec import DTYPES
 
     rows = [
         (
             f"`{operator.key}`",
             operator.summary,
-            ", ".join(f"`{attribute.name}`" for attribute in operator.attributes) or "none",
+            _span(*operator.arity),
+            ", ".join(accepted_dtypes(operator)),
+            "<br>".join(map(_attribute, operator.attributes)) or "none",
             len(operator.samples),
         )
         for operator in OPERATORS.values()
     ]
     scalars = [
-        (f"`{name}`", scalar.arity, scalar.flops) for name, scalar in sorted(SCALARS.items())
+        (
+            f"`{name}`",
+            scalar.arity,
+            ", ".join(dtype for dtype in DTYPES if dtype in scalar.accepts),
+            _result_dtypes(scalar),
+            scalar.flops,
+        )
+        for name, scalar in sorted(SCALARS.items())
     ]
     return (
         "# Operators\n\nThe catalog: everything that a contributor's machine can be asked to "
-        "compute.\n\n"
-        + table(("operator", "meaning", "attributes", "samples"), rows)
-        + "\n## Scalar functions of `formula`\n\n"
-        + table(("function", "operands", "flops"), scalars)
+        "compute. Catalogs are\ntold apart by a hash of all declarations; this one is "
+        f"`{catalog_hash()}`.\n\n"
+        "Samples are the cases with which every backend is compared with the operator's own "
+        "reference.\nThe dtypes are those of the first input; indices are int32 or int64.\n\n"
+        + table(("operator", "meaning", "inputs", "dtypes", "attributes", "samples"), rows)
+        + "\n## Scalar functions of `formula`\n\nOperands of one function have one dtype; "
+        "flops are its weight in the cost, with an addition as 1.\n\n"
+        + table(("function", "operands", "dtypes", "result", "flops"), scalars)
     )
 
 
-def _type_name(kind: Any) -> str:
-    if get_origin(kind) is not None and get_origin(kind).__name__ in ("Annotated", "Literal"):
-        return str(get_args(kind)[0])
-    return getattr(kind, "__name__", str(kind))
+def accepted_dtypes(operator: Operator) -> list[str]:
+    """The dtypes that the operator's own rule takes: its samples are tried in each dtype."""
+    import numpy as np
+
+    from gpugoblin.catalog.attributes import normalize_attributes
+    from gpugoblin.catalog.prove import specs_of
+    from gpugoblin.catalog.spec import DTYPES, TensorSpec
+    from gpugoblin.errors import GraphError
+
+    found = []
+    for dtype in DTYPES:
+        for sample in operator.samples:
+            specs = specs_of(sample.inputs(np.random.default_rng(0)))
+            all_of_it = [TensorSpec(dtype, spec.shape) for spec in specs]
+            for tried in (all_of_it, [*all_of_it[:1], *specs[1:]]):
+                with contextlib.suppress(GraphError):
+                    operator.infer(tried, dict(normalize_attributes(operator, sample.attributes)))
+                    found.append(dtype)
+    return [dtype for dtype in DTYPES if dtype in found]
+
+
+def _result_dtypes(scalar: ScalarFunction) -> str:
+    leading = ("bool",) if scalar.name == "where" else ()
+    results = {
+        scalar.dtype_rule((*leading, *(dtype,) * (scalar.arity - len(leading))))
+        for dtype in scalar.accepts
+    }
+    return "bool" if results == {"bool"} and scalar.accepts != ("bool",) else "the operands'"
+
+
+def _attribute(attribute: Attribute) -> str:
+    kind = f"one of {', '.join(attribute.choices)}" if attribute.choices else attribute.kind
+    default = "" if attribute.required else f", default {attribute.default}".lower()
+    return f"`{attribute.name}`: {kind}{default}"
+
+
+def _span(least: int, most: int) -> str:
+    return str(least) if least == most else f"{least} to {most}"
 
 
 def messages() -> str:
     import gpugoblin.wire.messages  # noqa: F401 - fills the registry
     from gpugoblin.wire.registry import MESSAGES
 
+    entries = sorted(MESSAGES.values(), key=lambda entry: entry.key)
+    nested: dict[str, type[msgspec.Struct]] = {}
     rows = [
         (
             f"`{entry.key}`",
             f"{entry.sender} to {entry.receiver}",
             entry.max_bytes,
-            ", ".join(f"`{field.encode_name}`" for field in msgspec.structs.fields(entry.struct)),
-            (entry.struct.__doc__ or "").split("\n")[0],
+            _fields(entry.struct, nested),
+            _first_paragraph(entry.struct),
         )
-        for entry in sorted(MESSAGES.values(), key=lambda entry: entry.key)
+        for entry in entries
     ]
+    waiting = list(nested)
+    parts = []
+    for name in waiting:  # grows while structures name others
+        parts.append((f"`{name}`", _fields(nested[name], nested), _first_paragraph(nested[name])))
+        waiting += [other for other in nested if other not in waiting]
     return (
         "# Messages\n\nJSON, deterministic; unknown fields are refused; a body over the bound is "
-        "refused before it is read.\n\n"
+        "refused before it is read.\nThe largest length or number that is accepted stands behind "
+        "a type where it is small; fields with\na question mark may be left out.\n\n"
         + table(("message", "way", "most bytes", "fields", "meaning"), rows)
+        + "\n## Structures in them\n\n"
+        + table(("structure", "fields", "meaning"), sorted(parts))
     )
+
+
+def _first_paragraph(struct: type[msgspec.Struct]) -> str:
+    return (inspect.getdoc(struct) or "").split("\n\n")[0]
+
+
+def _fields(struct: type[msgspec.Struct], nested: dict[str, type[msgspec.Struct]]) -> str:
+    """The fields of a structure with their types; the structures it names go into `nested`."""
+    declared = cast(kinds.StructType, kinds.type_info(struct))
+    return "<br>".join(
+        f"`{field.encode_name}{'' if field.required else '?'}`: {type_words(field.type, nested)}"
+        for field in declared.fields
+    )
+
+
+def type_words(kind: kinds.Type, nested: dict[str, type[msgspec.Struct]]) -> str:
+    """A type of a field in words, with its bound."""
+    match kind:
+        case kinds.StructType():
+            nested[kind.cls.__name__] = kind.cls
+            return kind.cls.__name__
+        case kinds.VarTupleType():
+            bound = "" if kind.max_length is None else f" of up to {kind.max_length}"
+            return f"list{bound}: {type_words(kind.item_type, nested)}"
+        case kinds.TupleType():
+            return " and ".join(type_words(one, nested) for one in kind.item_types)
+        case kinds.DictType():
+            value = type_words(kind.value_type, nested)
+            return f"map of up to {kind.max_length} names to {value}"
+        case kinds.LiteralType():
+            return " or ".join(f'"{value}"' for value in kind.values)
+        case kinds.UnionType():
+            return " or ".join(type_words(one, nested) for one in kind.types)
+        case kinds.StrType() | kinds.BytesType():
+            return ("text" if isinstance(kind, kinds.StrType) else "bytes") + _most(kind.max_length)
+        case kinds.IntType() | kinds.FloatType():
+            return ("integer" if isinstance(kind, kinds.IntType) else "number") + _most(kind.le)
+        case kinds.BoolType():
+            return "true or false"
+        case kinds.NoneType():
+            return "null"
+    raise LookupError(f"no words for {kind}")
+
+
+def _most(bound: float | None) -> str:
+    return "" if bound is None or bound > 1e9 else f" ({bound:.0f})"
 
 
 def errors() -> str:
     from gpugoblin.error_codes import FAMILIES
 
-    parts = ["# Error codes\n\nA code never changes its meaning once released.\n"]
+    parts = [
+        "# Error codes\n\nA code never changes its meaning once released. Words in braces are "
+        "filled in when the error is\nraised.\n"
+    ]
     for family, codes in FAMILIES.items():
         if codes:
             rows = [(f"`{code}`", spec.what, spec.next_step) for code, spec in codes.items()]
@@ -95,18 +209,32 @@ def errors() -> str:
 
 def settings() -> str:
     from app.agent.settings import SETTINGS as agent
+    from gpugoblin.client.config import SETTINGS as client
+    from gpugoblin.settings import rows
     from server_stub.coordinator.settings import SETTINGS as coordinator
     from server_stub.node.settings import SETTINGS as node
 
-    parts = ["# Settings\n\nEach program reads one TOML file.\n"]
+    parts = [
+        "# Settings\n\nEach program reads one TOML file of at most 64 KiB. An unknown name or a "
+        "value that is not of\nits kind stops it at once, with the name. A name with a dot lies in "
+        "a table: `cache.limit_bytes` is\n`limit_bytes` in `[cache]`. A path may begin with `~`; a "
+        "relative one starts at the directory of the\nfile.\n"
+    ]
     for title, declared in (("Lab node", node), ("Coordinator", coordinator), ("Agent", agent)):
-        rows = [
-            (f"`{one.name}`", one.kind, f"`{one.default!r}`", one.unit or "", one.description)
-            for one in declared
+        shown = [
+            (f"`{name}`", takes, default if default == "required" else f"`{default}`", unit, words)
+            for name, takes, default, unit, words in rows(declared)
         ]
-        parts.append(
-            f"\n## {title}\n\n" + table(("name", "type", "default", "unit", "meaning"), rows)
+        heads = ("name", "takes", "default", "unit", "meaning")
+        parts.append(f"\n## {title}\n\n" + table(heads, shown))
+    parts.append(
+        "\n## Researcher\n\nThe file `client.toml`: see "
+        "[configuration](../researcher/configuration.md). All are texts without a default.\n\n"
+        + table(
+            ("name", "variable", "meaning"),
+            [(f"`{one.key}`", f"`{one.variable}`", one.meaning) for one in client],
         )
+    )
     return "".join(parts)
 
 
@@ -115,7 +243,10 @@ def performance() -> str:
         "# Performance\n\nWritten by `scripts/bench AREA`; every figure beside its bar and its "
         "peer, measured in one run.\n"
     ]
-    for path in sorted((ROOT / "benchmarks" / "results").glob("*.json")):
+    found = sorted((ROOT / "benchmarks" / "results").glob("*.json"))
+    if not found:
+        parts.append("\nNo run is recorded.\n")
+    for path in found:
         record = json.loads(path.read_text(encoding="utf-8"))
         machine = ", ".join(f"{key} {value}" for key, value in record["machine"].items())
         parts.append(f"\n## {record['area']}\n\n{record['date']}; {machine}.\n\n")

