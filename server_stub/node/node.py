@@ -30,6 +30,7 @@ from server_stub.node.state import (
     arrays,
     blobs,
     dispatch,
+    events,
     jobs,
     leases,
     tasks,
@@ -145,7 +146,9 @@ class Node:
 
         def body(tx: Tx) -> tuple[T, list[Effect]]:
             step = Step(tx, self.clock.wall_s(), self.rng, self.rules, behind)
-            return handler(step), step.effects
+            result = handler(step)
+            events.settle(step)
+            return result, step.effects
 
         result, effects = await self.store.write(body, self._drop_files)
         for effect in effects:

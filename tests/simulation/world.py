@@ -40,7 +40,17 @@ from gpugoblin.wire.messages.task import (
 )
 from server_stub.node import answers
 from server_stub.node.items import build
-from server_stub.node.state import arrays, blobs, dispatch, jobs, leases, tasks, verdicts, votes
+from server_stub.node.state import (
+    arrays,
+    blobs,
+    dispatch,
+    events,
+    jobs,
+    leases,
+    tasks,
+    verdicts,
+    votes,
+)
 from server_stub.node.state.recover import recover
 from server_stub.node.state.words import (
     DropBlob,
@@ -221,6 +231,7 @@ class World:
             tx = KillableTx(SqliteTx(connection), self._strike)
             step = Step(tx, self.now_s, self.rng, self.rules)
             result = handler(step)
+            events.settle(step)
             self._strike()
             connection.execute("commit")
         except BaseException:

@@ -5,7 +5,6 @@ Owns: the order inside an exchange (commits, then abandons, then leases) and wha
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +24,8 @@ from server_stub.node.state.words import LOCAL_DEVICE, Party, Step
 
 __all__ = ["LocalLease", "exchange", "lease_local", "signed_exchange"]
 
+_SHAPE = msgspec.json.Decoder(tuple[int, ...])
+
 NO_TICKET = "-"
 """Stands where the service puts the blob ticket, which only it can sign."""
 
@@ -41,7 +42,7 @@ class LocalLease:
 
 def exchange(step: Step, party: Party, message: Exchange) -> ExchangeReply:
     """A device's request: results first, then what it gives back, then what it gets."""
-    device = trust.admit(step, party, message.capabilities)
+    device, live, called = trust.admit(step, party, message.capabilities)
     uploads: list[LeaseId] = []
     refused: list[Refusal] = []
     for result in message.commits:
@@ -54,7 +55,8 @@ def exchange(step: Step, party: Party, message: Exchange) -> ExchangeReply:
         code = leases.abandon(step, party, abandon.lease, abandon.reason)
         if code:
             refused.append(Refusal(abandon.lease, code))
-    issued = _issue(step, party, device, message.want) if message.want else []
+    room = min(message.want, party.max_leases - live)
+    issued = _issue(step, party, device, room, called) if room > 0 else []
     return ExchangeReply(
         leases=tuple(issued),
         uploads=tuple(uploads),
@@ -94,57 +96,49 @@ def _no_longer_wanted(
     return tuple(gone)
 
 
-def _issue(step: Step, party: Party, device: trust.DeviceRow, want: int) -> list[Lease]:
+def _issue(
+    step: Step, party: Party, device: trust.DeviceRow, room: int, called: bool
+) -> list[Lease]:
     if device.quarantined_until_s > step.now_s or device.memory_bytes == 0:
         return []
     if device.catalog_hash != step.rules.catalog_hash:
         return []
-    room = min(want, party.max_leases - leases.live_count(step.tx, party.grant, party.device))
     issued: list[Lease] = []
-    place: tuple[str, int] | None = None
+    last: tasks.TaskRow | None = None
     while len(issued) < room:
-        called = votes.called(step, party.device)
-        if called is not None:
-            task_id, role = called, "vote"
-        else:
-            picked = leases.pick(step, device)
-            if picked is None:
-                break
-            task_id, role = picked[0], "first"
-            place = picked[1:]
-        task = tasks.load(step.tx, task_id)
+        wanted = votes.called(step, party.device) if called else None
+        called = wanted is not None
+        role = "first" if wanted is None else "vote"
+        task = leases.take(step, device) if wanted is None else tasks.load(step.tx, wanted)
         if task is None:
             break
-        lease = leases.issue(step, task, party, role, _estimate_s(step, task, party.device))
-        issued.append(_as_lease(step, lease, task))
-    if place is not None and place != (device.last_job, device.last_affinity):
+        if wanted is None:
+            last = task
+        issued.append(_lease(step, party, device, task, role))
+    if last is not None and (last.job, last.affinity) != (device.last_job, device.last_affinity):
         step.tx.change(
             "update device set last_job = ?, last_affinity = ? where key = ?",
-            (*place, party.device),
+            (last.job, last.affinity, party.device),
         )
     return issued
 
 
-def _estimate_s(step: Step, task: tasks.TaskRow, device: str) -> float:
-    row = step.tx.one("select flops_per_s, bytes_per_s from device where key = ?", (device,))
-    flops_per_s, bytes_per_s = (0.0, 0.0) if row is None else (row[0], row[1])
-    return task.flops / max(flops_per_s, 1e8) + task.bytes_moved / max(bytes_per_s, 1e5)
-
-
-def _as_lease(step: Step, lease: str, task: tasks.TaskRow) -> Lease:
+def _lease(
+    step: Step, party: Party, device: trust.DeviceRow, task: tasks.TaskRow, role: str
+) -> Lease:
+    estimate_s = task.flops / max(device.flops_per_s, 1e8)
+    estimate_s += task.bytes_moved / max(device.bytes_per_s, 1e5)
+    lease, until_s = leases.issue(step, task, party, role, estimate_s)
     row = step.tx.one(
-        "select l.until_s, t.verify_flops, t.prio, t.affinity, g.data, g.operators,"
-        " j.numeric_class, j.assurance, j.constraints from lease l join task t on t.id = l.task"
-        " join job j on j.id = t.job join graph g on g.hash = t.graph where l.id = ?",
-        (lease,),
+        "select g.data, g.operators, j.numeric_class, j.assurance, j.constraints"
+        " from job j, graph g where j.id = ? and g.hash = ?",
+        (task.job, task.graph),
     )
-    assert row is not None  # noqa: S101 - the lease was issued in this step
-    until_s, verify_flops, prio, affinity, graph, operators, numeric_class, assurance, demands = row
+    assert row is not None  # noqa: S101 - a task has its job and its graph
+    graph, operators, numeric_class, assurance, demands = row
     inputs = _inputs(step, task.id)
-    step.tx.change(
-        "update job set bytes_sent = bytes_sent + ? where id = ?",
-        (sum(source.nbytes for source in inputs), task.job),
-    )
+    sent = step.sent_bytes.get(task.job, 0)
+    step.sent_bytes[task.job] = sent + sum(source.nbytes for source in inputs)
     return Lease(
         lease=LeaseId(lease),
         until_s=until_s,
@@ -152,12 +146,13 @@ def _as_lease(step: Step, lease: str, task: tasks.TaskRow) -> Lease:
         task=Task(
             task=TaskId(task.public), graph=graph, inputs=inputs,
             outputs=_outputs(step, task.id), numeric_class=numeric_class, assurance=assurance,
-            verify=(VerifyChoice(_method(task.verify), verify_flops),),
+            verify=(VerifyChoice(_method(task.verify), task.verify_flops),),
             memory_bound_bytes=task.memory_bound_bytes, flops=task.flops,
             bytes_moved=task.bytes_moved, weight_version=0, seed_key=b"",
-            catalog_hash=step.rules.catalog_hash, operator_versions=json.loads(operators),
-            constraints=msgspec.json.decode(demands, type=Constraints), priority=-prio,
-            affinity_key=affinity, deadline_class="normal",
+            catalog_hash=step.rules.catalog_hash,
+            operator_versions=msgspec.json.decode(operators),
+            constraints=msgspec.json.decode(demands, type=Constraints), priority=-task.prio,
+            affinity_key=task.affinity, deadline_class="normal",
         ),
     )  # fmt: skip
 
@@ -177,7 +172,7 @@ def _outputs(step: Step, task: int) -> tuple[OutputSpec, ...]:
     rows = step.tx.rows(
         "select slot, dtype, shape from task_output where task = ? order by slot", (task,)
     )
-    return tuple(OutputSpec(slot, dtype, tuple(json.loads(shape))) for slot, dtype, shape in rows)
+    return tuple(OutputSpec(slot, dtype, _SHAPE.decode(shape)) for slot, dtype, shape in rows)
 
 
 _ENGINE = Party(LOCAL_DEVICE, "lab", "lab", 0, "", 0, 0.0, 0)
@@ -195,6 +190,7 @@ def lease_local(step: Step, want: int) -> list[LocalLease]:
         task = tasks.load(step.tx, task_id)
         if task is None:
             continue
-        lease = leases.issue(step, task, _ENGINE, "first", step.rules.lease_cap_s)
+        tasks.move(step, task.id, ("ready",), "leased")
+        lease, _ = leases.issue(step, task, _ENGINE, "first", step.rules.lease_cap_s)
         issued.append(LocalLease(lease, task.id, task.number, task.job))
     return issued

@@ -9,22 +9,40 @@ from gpugoblin.wire.messages.job import JobEvent, JobEvents
 from server_stub.node.state.words import JobChanged, Step
 from server_stub.node.store.protocol import Tx
 
-__all__ = ["MAX_EVENTS", "note", "read"]
+__all__ = ["MAX_EVENTS", "note", "read", "settle"]
 
 MAX_EVENTS = 10_000
 
 
 def note(step: Step, job: str, kind: str, number: int | None = None, detail: str = "") -> None:
-    """Adds an event to a job; `number` is the index of the task."""
-    found = step.tx.one("update job set events = events + 1 where id = ? returning events", (job,))
-    if found is None:
-        return
-    step.tx.change(
-        "insert into event values(?, ?, ?, ?, ?, ?)",
-        (job, found[0], step.now_s, kind, number, detail),
-    )
+    """Adds an event to a job; `number` is the index of the task. See `settle`."""
+    step.notes.append((job, kind, number, detail))
     if kind not in ("leased", "committed"):
         step.emit(JobChanged(job))
+
+
+def settle(step: Step) -> None:
+    """Ends a step: writes what was noted, numbered in order, with one look at each job's row."""
+    by_job: dict[str, list[tuple[str, str, int | None, str]]] = {}
+    for entry in step.notes:
+        by_job.setdefault(entry[0], []).append(entry)
+    for job in (*by_job, *(job for job in step.sent_bytes if job not in by_job)):
+        entries = by_job.get(job, [])
+        found = step.tx.one(
+            "update job set events = events + ?, bytes_sent = bytes_sent + ? where id = ?"
+            " returning events",
+            (len(entries), step.sent_bytes.get(job, 0), job),
+        )
+        if found is None:
+            continue
+        first = found[0] - len(entries) + 1
+        for place, (_, kind, number, detail) in enumerate(entries):
+            step.tx.change(
+                "insert into event values(?, ?, ?, ?, ?, ?)",
+                (job, first + place, step.now_s, kind, number, detail),
+            )
+    step.notes.clear()
+    step.sent_bytes.clear()
 
 
 def read(tx: Tx, job: str, after: int) -> JobEvents:

@@ -28,9 +28,8 @@ __all__ = [
     "expire",
     "in_states",
     "issue",
-    "live_count",
     "load",
-    "pick",
+    "take",
     "votes",
 ]
 
@@ -61,46 +60,48 @@ def load(tx: Tx, lease: str) -> LeaseRow | None:
     return None if row is None else LeaseRow(*row)
 
 
-def live_count(tx: Tx, grant: str, device: str) -> int:
-    """Leases of a grant that are being worked on."""
-    row = tx.one(
-        "select count(*) from lease where device = ? and grant_id = ?"
-        " and state in ('issued', 'committed')",
-        (device, grant),
-    )
-    return 0 if row is None else int(row[0])
-
-
-def pick(
+def take(
     step: Step, device: trust.DeviceRow, *, near: tuple[str, int] | None = None
-) -> tuple[int, str, int] | None:
-    """The best ready grid task for a device: (task, job, affinity).
+) -> tasks.TaskRow | None:
+    """Moves the best ready grid task for a device to `leased`, and returns it as it is then.
 
     By priority, then in the plan's order; within the best job, near what the device has.
     """
-    place = "and t.job = ? and t.affinity = ?" if near else ""
+    if near is None and device.last_job:
+        best = step.tx.one(
+            "select job, affinity from task where state = 'ready' and executor = 'grid'"
+            " order by prio, id limit 1"
+        )
+        if best is None:
+            return None
+        if best[0] == device.last_job and best[1] != device.last_affinity:
+            found = take(step, device, near=(device.last_job, device.last_affinity))
+            if found is not None:
+                return found
+    # Written so that each form has its own index: a job's tasks are of one priority.
+    place = "t.job = ? and t.affinity = ?" if near else "t.executor = 'grid'"
+    order = "t.id" if near else "t.prio, t.id"
     row = step.tx.one(
-        "select t.id, t.job, t.affinity from task t where t.state = 'ready'"  # noqa: S608
-        f" and t.executor = 'grid' {place} and t.memory_bound_bytes <= ?"
+        "update task set state = 'leased', since_s = ? where id = ("  # noqa: S608 - constants
+        "select t.id from task t where t.state = 'ready'"
+        f" and {place} and t.memory_bound_bytes <= ?"
         " and t.min_memory_bytes <= ? and t.slot_bytes <= ? and t.min_sandbox <= ?"
         " and (t.attempt = 0 or not exists (select 1 from lease l where l.task = t.id and"
         " ((l.owner = ? and l.state not in ('expired', 'abandoned', 'cancelled'))"
         " or (l.device = ? and l.cause in ('does_not_fit', 'engine_failed', 'inputs_missing')))))"
-        + (" and (? = 0 or t.verify = 'product')")
-        + " order by t.prio, t.id limit 1",
-        (*(near or ()), device.memory_bytes, device.memory_bytes, device.max_slot_bytes,
-         device.sandbox, device.owner, device.key, int(step.validator_behind)),
+        f" and (? = 0 or t.verify = 'product') order by {order} limit 1)"
+        f" and state = 'ready' returning {tasks.COLUMNS}",
+        (step.now_s, *(near or ()), device.memory_bytes, device.memory_bytes,
+         device.max_slot_bytes, device.sandbox, device.owner, device.key,
+         int(step.validator_behind)),
     )  # fmt: skip
-    if row is None:
-        return None
-    task, job, affinity = row
-    if near is None and job == device.last_job and affinity != device.last_affinity:
-        return pick(step, device, near=(job, device.last_affinity)) or (task, job, affinity)
-    return task, job, affinity
+    return None if row is None else tasks.TaskRow(*row)
 
 
-def issue(step: Step, task: tasks.TaskRow, party: Party, role: str, estimate_s: float) -> str:
-    """Gives a task to a party until its lease runs out; returns the lease."""
+def issue(
+    step: Step, task: tasks.TaskRow, party: Party, role: str, estimate_s: float
+) -> tuple[str, float]:
+    """Gives a task that was taken to a party; returns the lease and until when it holds."""
     rules = step.rules
     duration_s = min(rules.lease_cap_s, max(rules.lease_floor_s, rules.lease_factor * estimate_s))
     lease = step.fresh_id("lease")
@@ -110,10 +111,8 @@ def issue(step: Step, task: tasks.TaskRow, party: Party, role: str, estimate_s: 
         (lease, task.id, task.job, role, party.device, party.owner, party.bucket, party.grant,
          step.now_s, step.now_s + duration_s),
     )  # fmt: skip
-    if role == "first":
-        tasks.move(step, task.id, ("ready",), "leased")
     events.note(step, task.job, "leased", task.number)
-    return lease
+    return lease, step.now_s + duration_s
 
 
 def commit(step: Step, party: Party, result: Result) -> str:

@@ -19,6 +19,7 @@ from server_stub.node.state.words import SANDBOX_RANK, RunWork, Step, TaskState,
 from server_stub.node.store.protocol import Tx
 
 __all__ = [
+    "COLUMNS",
     "TaskRow",
     "box_text",
     "fill",
@@ -33,9 +34,10 @@ __all__ = [
     "release_inputs_unless_judged",
 ]
 
-_COLUMNS = (
+COLUMNS = (
     "id, public, job, number, state, executor, attempt, graph, verify, flops, bytes_moved,"
-    " memory_bound_bytes, depth, consumers_left, winner, since_s"
+    " memory_bound_bytes, depth, consumers_left, winner, since_s,"
+    " verify_flops, prio, affinity"
 )
 
 
@@ -59,11 +61,14 @@ class TaskRow:
     consumers_left: int
     winner: str | None
     since_s: float
+    verify_flops: int
+    prio: int
+    affinity: int
 
 
 def load(tx: Tx, task: int) -> TaskRow | None:
     """The task, or None when its job has been deleted."""
-    row = tx.one(f"select {_COLUMNS} from task where id = ?", (task,))  # noqa: S608 - constant
+    row = tx.one(f"select {COLUMNS} from task where id = ?", (task,))  # noqa: S608 - constant
     return None if row is None else TaskRow(*row)
 
 

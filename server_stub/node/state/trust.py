@@ -48,27 +48,40 @@ class DeviceRow:
     max_slot_bytes: int
     sandbox: int
     catalog_hash: str
+    flops_per_s: float
+    bytes_per_s: float
 
 
 _COLUMNS = (
     "key, owner, bucket, owner_age_days, passed, rejected, quarantined_until_s, last_job,"
-    " last_affinity, memory_bytes, max_slot_bytes, sandbox, catalog_hash"
+    " last_affinity, memory_bytes, max_slot_bytes, sandbox, catalog_hash,"
+    " flops_per_s, bytes_per_s"
 )
 
 
-def admit(step: Step, party: Party, capabilities: Capabilities | None) -> DeviceRow:
-    """Notes that a device is here, with what its grant says and, where given, what it can do."""
+def admit(
+    step: Step, party: Party, capabilities: Capabilities | None
+) -> tuple[DeviceRow, int, bool]:
+    """Notes that a device is here, with what its grant says and, where given, what it can do.
+
+    Returns:
+        its row, the leases of its grant that it works on, and whether a second opinion is asked
+        of it.
+    """
     row = step.tx.one(
-        "insert into device(key, owner, bucket, owner_age_days, seen_s, grant_exp_s)"
+        "insert into device(key, owner, bucket, owner_age_days, seen_s, grant_exp_s)"  # noqa: S608
         " values(?, ?, ?, ?, ?, ?) on conflict(key) do update set owner = excluded.owner,"
         " bucket = excluded.bucket, owner_age_days = excluded.owner_age_days,"
-        f" seen_s = excluded.seen_s, grant_exp_s = excluded.grant_exp_s returning {_COLUMNS}",
+        f" seen_s = excluded.seen_s, grant_exp_s = excluded.grant_exp_s returning {_COLUMNS},"
+        " (select count(*) from lease where grant_id = ? and state in ('issued', 'committed')),"
+        " exists (select 1 from vote_call where vote_call.device = ?)",
         (party.device, party.owner, party.bucket, party.owner_age_days, step.now_s,
-         party.grant_exp_s),
+         party.grant_exp_s, party.grant, party.device),
     )  # fmt: skip
     assert row is not None  # noqa: S101 - an upsert with `returning` has a row
+    live, called = int(row[-2]), bool(row[-1])
     if capabilities is None:
-        return DeviceRow(*row)
+        return DeviceRow(*row[:-2]), live, called
     step.tx.change(
         "insert into known_grant values(?, ?, ?, ?, ?, ?, ?, ?, ?) on conflict(id) do nothing",
         (party.grant, party.device, party.card, party.owner, party.bucket, party.owner_age_days,
@@ -82,7 +95,7 @@ def admit(step: Step, party: Party, capabilities: Capabilities | None) -> Device
          capabilities.bytes_per_s, capabilities.catalog_hash, party.device),
     )  # fmt: skip
     assert row is not None  # noqa: S101 - the row was written above
-    return DeviceRow(*row)
+    return DeviceRow(*row), live, called
 
 
 def known(tx: Tx, device: str) -> DeviceRow | None:

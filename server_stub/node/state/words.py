@@ -6,7 +6,6 @@ rule.
 
 from __future__ import annotations
 
-import base64
 import random
 from dataclasses import dataclass, field
 from typing import Final, Literal
@@ -151,6 +150,9 @@ class DiscardResults:
     job: str
 
 
+_BASE32: Final = (b"abcdefghijklmnopqrstuvwxyz234567" * 8)[:256]
+"""Each random byte gives one digit of 5 bits."""
+
 Effect = RunWork | StopLease | DropBlob | JobChanged | Wake | FinishJob | DiscardResults
 
 
@@ -160,6 +162,8 @@ class Step:
 
     Args:
         validator_behind: the validator's queue is longer than two lease times: lease less.
+        notes, sent_bytes: for the jobs' diaries and counters, written by `events.settle` at the
+            end of the step in one statement a job.
     """
 
     tx: Tx
@@ -168,12 +172,13 @@ class Step:
     rules: Rules
     validator_behind: bool = False
     effects: list[Effect] = field(default_factory=list)
+    notes: list[tuple[str, str, int | None, str]] = field(default_factory=list)
+    sent_bytes: dict[str, int] = field(default_factory=dict)
 
     def emit(self, effect: Effect) -> None:
         if effect not in self.effects:
             self.effects.append(effect)
 
     def fresh_id(self, prefix: str) -> str:
-        """An id of 128 bits of this step's random source."""
-        digits = base64.b32encode(self.rng.randbytes(16)).decode("ascii").rstrip("=").lower()
-        return f"{prefix}_{digits}"
+        """An id of 130 bits of this step's random source."""
+        return f"{prefix}_{self.rng.randbytes(26).translate(_BASE32).decode('ascii')}"

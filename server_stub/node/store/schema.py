@@ -79,17 +79,16 @@ STATEMENTS: Final[tuple[str, ...]] = (
     " blob text not null, at_s real not null, primary key(task, slot)) without rowid",
     "create index fold_place on fold(job, array, start0)",
     # state/leases.py
-    "create table lease(id text primary key, task integer not null, job text not null,"
+    "create table lease(id text not null unique, task integer not null, job text not null,"
     " role text not null, device text not null, owner text not null, bucket text not null,"
     " grant_id text not null, state text not null, cause text not null default '',"
     " issued_s real not null, until_s real not null, committed_s real, uploaded_s real,"
     " claim blob, engine_build text not null default '', driver text not null default '',"
     " kernel_set text not null default '', sandbox_level text not null default '',"
-    " compute_s real not null default 0) without rowid",
+    " compute_s real not null default 0)",
     "create index lease_task on lease(task)",
     "create index lease_live on lease(until_s) where state in ('issued', 'committed')",
-    "create index lease_device on lease(device, state) where state in"
-    " ('issued', 'committed', 'uploaded')",
+    "create index lease_of_grant on lease(grant_id) where state in ('issued', 'committed')",
     "create table vote(lease text not null, slot integer not null, blob text not null,"
     " nbytes integer not null, held integer not null, primary key(lease, slot)) without rowid",
     "create table vote_call(task integer primary key, device text not null, after_s real not null,"
