@@ -20,6 +20,7 @@ from gpugoblin.units import MIB
 from tests.helpers.network import Network
 from tests.helpers.network_processes import patience
 
+pytestmark = pytest.mark.timeout(300)
 AGENTS = {"agent-1": "ann", "agent-2": "bob"}
 RNG = np.random.default_rng(5)
 
@@ -27,9 +28,11 @@ RNG = np.random.default_rng(5)
 @pytest.fixture
 def network() -> Iterator[Network]:
     root = Path(tempfile.mkdtemp(prefix="gg-"))
-    with Network(root, AGENTS, node={"grid_slot_bytes": MIB}) as running:
-        yield running
-    shutil.rmtree(root, ignore_errors=True)
+    try:
+        with Network(root, AGENTS, node={"grid_slot_bytes": MIB}) as running:
+            yield running
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
 
 
 def product(network: Network) -> gg.Job:

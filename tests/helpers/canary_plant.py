@@ -17,6 +17,7 @@ import sqlite3
 import struct
 from collections.abc import Iterable, Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -37,6 +38,9 @@ from tests.helpers.canary_sources import Source
 __all__ = ["Plant", "learned"]
 
 LETTERS: Final = "ghijklmnopqrstuvwxyz"
+OPERATORS: Final = ("matmul", "formula")
+"""Of the jobs' operators those whose names are no words of something else (`reduce` is one)."""
+
 UNITS: Final = (1e12, 1e10)
 """A unit of credit: operations, bytes (`server_stub.node.state.words.Rules`)."""
 
@@ -107,12 +111,16 @@ class Plant:
 
     def canaries(self) -> Iterator[Canary]:
         """Everything that was planted."""
+        for name in OPERATORS:
+            # Any Python has these words in its memory.
+            forms = [replace(form, is_strong=False) for form in text_forms(name)]
+            yield Canary("operator", name, tuple(forms))
         for what, name in self._names:
             yield Canary("name", f"{what} {name}", tuple(text_forms(name)))
         for what, pattern in self._patterns:
             numbers = struct.unpack(f"<{len(pattern) // 4}f", pattern)
-            forms = [form for number in numbers if number for form in float_forms(number)]
-            yield Canary("pattern", what, (*bytes_forms(pattern, 4), *forms))
+            printed = (form for number in numbers if number for form in float_forms(number))
+            yield Canary("pattern", what, (*bytes_forms(pattern, 4), *printed))
         for dimension in sorted({d for shape in self._shapes for d in shape if d > 1000}):
             yield Canary(
                 "dimension",

@@ -194,19 +194,16 @@ class _Run:
     def _betray_in_the_log(self) -> None:
         """A coordinator that logs a shape, then one hash."""
         network, name = self._network, "mutant-coordinator"
-        graph = next(canary.what for canary in self._evidence.canaries if canary.kind == "hash")
-        secret = network.root / "secret"
-        for kind, text in (("shape", "float32[10007, 11]"), ("hash", graph)):
-            secret.write_text(text, encoding="ascii")
-            program = f"{name}-{kind}"
-            network.start_coordinator(program, [MUTANT_COORDINATOR], CANARY_BETRAYAL=str(secret))
-            network.programs.await_line(program, r"INFO work: .*\.$")
-            network.stop(program)
-            self._evidence.logged[kind] = [
-                hit
-                for source in files(network.programs.logs / f"{program}.log")
-                for hit in self._found(source)
-            ]
+        one = next(canary.what for canary in self._evidence.canaries if canary.kind == "hash")
+        secret, draft = network.root / "secret", network.root / "secret-draft"
+        secret.write_text("float32[10007, 11]", encoding="ascii")
+        network.start_coordinator(name, [MUTANT_COORDINATOR], CANARY_BETRAYAL=str(secret))
+        for kind, start in (("shape", "float32"), ("hash", one[:4])):
+            line = network.programs.await_line(name, rf"INFO work: {start}.*\.$")
+            self._evidence.logged[kind] = list(self._found(Source("log", line[0].encode())))
+            draft.write_text(one, encoding="ascii")
+            draft.replace(secret)
+        network.stop(name)
 
     def _betray_on_the_wire(self) -> None:
         """A lab node that puts a dimension and half a hash where they are admitted."""

@@ -28,7 +28,7 @@ class Canary:
     """Something that the coordinator must never see.
 
     Args:
-        kind: `pattern`, `number`, `dimension`, `name`, `hash`, `id` or `size`.
+        kind: `operator`, `pattern`, `dimension`, `name`, `hash`, `id` or `size`.
         what: for people.
         numbers: values that say it, wherever a source has numbers.
     """
