@@ -264,7 +264,7 @@ def main() -> None:
     parser.add_argument("--level", choices=("full", "reduced", "none"), default="full")
     parser.add_argument("--numpy-runs", type=int, default=3)
     parser.add_argument("--cold", action="store_true")
-    parser.add_argument("--cache-mib", type=int, default=448)
+    parser.add_argument("--cache-mib", type=int, default=384)
     parser.add_argument("--place", type=Path, default=None)
     parser.add_argument("--json", type=Path, default=None)
     given = parser.parse_args()

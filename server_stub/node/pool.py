@@ -87,7 +87,7 @@ class PoolConfig:
     engine_threads: int = 1
     engine_memory_bytes: int = 512 * MIB
     slot_bytes: int = 256 * MIB
-    cache_bytes: int = 448 * MIB
+    cache_bytes: int = 384 * MIB
     check_workers: int = 1
     validators: int = 1
     reserve_bytes: int = 64 * MIB

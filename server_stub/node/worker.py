@@ -58,7 +58,7 @@ def _arguments(given: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--level", choices=("full", "reduced", "none"), default="full")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--memory-bytes", type=int, default=512 * 2**20)
-    parser.add_argument("--cache-bytes", type=int, default=448 * 2**20)
+    parser.add_argument("--cache-bytes", type=int, default=384 * 2**20)
     parser.add_argument("--reserve-bytes", type=int, default=64 * 2**20)
     return parser.parse_args(given)
 

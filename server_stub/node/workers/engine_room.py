@@ -45,7 +45,7 @@ class RoomConfig:
     level: Level = "full"
     threads: int = 1
     memory_bytes: int = 512 * MIB
-    cache_bytes: int = 448 * MIB
+    cache_bytes: int = 384 * MIB
 
 
 @dataclass(frozen=True, slots=True)
