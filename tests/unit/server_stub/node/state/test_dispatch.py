@@ -1,0 +1,114 @@
+"""The exchange: its order, and what a lease carries."""
+
+from __future__ import annotations
+
+from gpugoblin.wire.codec import decode, encode
+from gpugoblin.wire.messages.lease import Abandon, Exchange, ExchangeReply
+from server_stub.node.state import dispatch
+from tests.simulation.world import CAPABILITIES, CATALOG, Device, Shape, World, party
+from tests.unit.server_stub.node.state.test_leases import result
+
+__all__: list[str] = []
+
+
+def ready(world: World, count: int = 4, **job: object) -> str:
+    name = world.submit(Shape(count, 1, "product"), **job)  # type: ignore[arg-type]
+    world.generate(name)
+    world.run(5.0)
+    return name
+
+
+def test_a_lease_carries_all_a_device_needs_and_no_name(world: World) -> None:
+    ready(world, name="canaryname")
+    reply = world.exchange(Device(party(0)), Exchange(want=1, capabilities=CAPABILITIES))
+    assert reply is not None
+    lease = reply.leases[0]
+    assert lease.until_s == world.now_s + 60.0
+    assert [one.slot for one in lease.task.inputs] == [0]
+    assert lease.task.outputs[0].shape == (2,)
+    assert lease.task.catalog_hash == CATALOG
+    assert lease.task.verify[0].method == "product"
+    data = encode(reply)
+    assert decode(ExchangeReply, data) == reply
+    assert b"canaryname" not in data
+    assert b"alice" not in data
+
+
+def test_commits_abandons_and_leases_in_one_request(world: World) -> None:
+    ready(world)
+    device = Device(party(0))
+    first = world.exchange(device, Exchange(want=2, capabilities=CAPABILITIES))
+    assert first is not None
+    done, back = (lease.lease for lease in first.leases)
+    reply = world.exchange(
+        device, Exchange(commits=(result(done),), abandons=(Abandon(back, "owner"),), want=1)
+    )
+    assert reply is not None
+    assert reply.uploads == (done,)
+    assert reply.refused == ()
+    assert len(reply.leases) == 1
+
+
+def test_a_replayed_request_does_nothing(world: World) -> None:
+    ready(world)
+    message = Exchange(want=1, capabilities=CAPABILITIES)
+    body = party(0), message, ("key", "nonce")
+    assert world.handle(lambda s: dispatch.signed_exchange(s, *body)) is not None
+    assert world.handle(lambda s: dispatch.signed_exchange(s, *body)) is None
+    assert world.connection.execute("select count(*) from lease").fetchone() == (1,)
+
+
+def test_another_catalog_gets_nothing(world: World) -> None:
+    import msgspec
+
+    ready(world)
+    foreign = msgspec.structs.replace(CAPABILITIES, catalog_hash="d" * 64)
+    reply = world.exchange(Device(party(0)), Exchange(want=1, capabilities=foreign))
+    assert reply is not None
+    assert reply.leases == ()
+    assert reply.wait_s > 0
+
+
+def test_a_small_device_is_not_asked_for_large_tasks(world: World) -> None:
+    import msgspec
+
+    ready(world)
+    small = msgspec.structs.replace(CAPABILITIES, memory_bytes=500)
+    reply = world.exchange(Device(party(0)), Exchange(want=1, capabilities=small))
+    assert reply is not None
+    assert reply.leases == ()
+
+
+def test_tasks_near_what_a_device_has_come_first(world: World) -> None:
+    ready(world, count=4)
+    world.tick()
+    world.run(5.0)
+    device = Device(party(0))
+    seen = []
+    for _ in range(4):
+        reply = world.exchange(device, Exchange(want=1, capabilities=CAPABILITIES))
+        assert reply is not None
+        seen += [lease.task.affinity_key for lease in reply.leases]
+    assert seen == [0, 0, 1, 2]
+
+
+def test_a_slow_validator_means_fewer_leases(world: World) -> None:
+    from server_stub.node.state.words import Step
+
+    name = world.submit(Shape(2, 1, "recompute"))
+    world.generate(name)
+    world.run(5.0)
+
+    def body(step: Step) -> ExchangeReply:
+        step.validator_behind = True
+        message = Exchange(want=1, capabilities=CAPABILITIES)
+        return dispatch.exchange(step, party(0), message)
+
+    assert world.handle(body).leases == ()
+
+
+def test_the_own_engine_takes_tasks_in_the_plans_order(world: World) -> None:
+    ready(world, executor="local")
+    issued = world.handle(lambda step: dispatch.lease_local(step, 3))
+    assert [one.number for one in issued] == [0, 1, 2]
+    assert [one.number for one in world.handle(lambda s: dispatch.lease_local(s, 3))] == [3]

@@ -1,0 +1,143 @@
+"""The store: durable, grouped, isolated, ended cleanly."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from gpugoblin.errors import NodeError
+from server_stub.node.store.protocol import Tx
+from server_stub.node.store.sqlite import SqliteStore, connect, migrate, transaction
+
+__all__: list[str] = []
+
+
+def write_meta(tx: Tx, key: str, value: str) -> None:
+    tx.change("insert into meta values(?, ?)", (key, value))
+
+
+def meta(tx: Tx) -> dict[str, str]:
+    return {key: value for key, value in tx.rows("select key, value from meta")}
+
+
+def test_what_was_answered_is_there_after_a_restart(tmp_path: Path) -> None:
+    async def first() -> None:
+        with SqliteStore(tmp_path / "db") as store:
+            await store.write(lambda tx: write_meta(tx, "a", "1"))
+
+    asyncio.run(first())
+    with SqliteStore(tmp_path / "db") as store:
+        assert store.read_now(meta)["a"] == "1"
+
+
+def test_many_writers_share_commits_and_none_sees_anothers_failure(tmp_path: Path) -> None:
+    async def play() -> list[object]:
+        with SqliteStore(tmp_path / "db") as store:
+
+            def body(tx: Tx, number: int) -> int:
+                write_meta(tx, f"k{number}", "v")
+                if number % 10 == 3:
+                    raise NodeError("user_unknown", name=number)
+                return number
+
+            waiting = [store.write(lambda tx, n=n: body(tx, n)) for n in range(100)]
+            results = await asyncio.gather(*waiting, return_exceptions=True)
+            kept = await store.read(meta)
+            assert len(kept) == 91  # ninety, and the schema's version
+            return list(results)
+
+    results = asyncio.run(play())
+    for number, result in enumerate(results):
+        if number % 10 == 3:
+            assert isinstance(result, NodeError)
+        else:
+            assert result == number
+
+
+def test_after_runs_before_the_next_transaction(tmp_path: Path) -> None:
+    seen: list[str] = []
+
+    async def play() -> None:
+        with SqliteStore(tmp_path / "db") as store:
+            one = store.write(lambda tx: seen.append("body 1"), lambda _: seen.append("after 1"))
+            await one
+            await store.write(lambda tx: seen.append("body 2"), lambda _: seen.append("after 2"))
+
+    asyncio.run(play())
+    assert seen == ["body 1", "after 1", "body 2", "after 2"]
+
+
+def test_after_does_not_run_for_what_failed(tmp_path: Path) -> None:
+    seen: list[str] = []
+
+    async def play() -> None:
+        with SqliteStore(tmp_path / "db") as store:
+
+            def fails(tx: Tx) -> None:
+                write_meta(tx, "gone", "1")
+                raise ValueError("no")
+
+            with pytest.raises(ValueError, match="no"):
+                await store.write(fails, lambda _: seen.append("after"))
+            assert "gone" not in await store.read(meta)
+
+    asyncio.run(play())
+    assert seen == []
+
+
+def test_a_broken_disk_is_an_error_of_ours(tmp_path: Path) -> None:
+    def breaks(tx: Tx) -> None:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    async def play() -> None:
+        with SqliteStore(tmp_path / "db") as store:
+            with pytest.raises(NodeError) as caught:
+                await store.write(breaks)
+            assert caught.value.code == "database_failed"
+
+    asyncio.run(play())
+
+
+def test_readers_cannot_write_and_do_not_wait(tmp_path: Path) -> None:
+    with SqliteStore(tmp_path / "db") as store:
+        with pytest.raises(sqlite3.OperationalError):
+            store.read_now(lambda tx: write_meta(tx, "x", "1"))
+        assert store.write_now(lambda tx: store.read_now(meta).get("schema_version")) == "1"
+
+
+def test_a_database_of_another_version_is_refused(tmp_path: Path) -> None:
+    connection = connect(tmp_path / "db")
+    migrate(connection)
+    with transaction(connection) as tx:
+        tx.change("update meta set value = '99' where key = 'schema_version'")
+    with pytest.raises(NodeError) as caught:
+        migrate(connection)
+    assert caught.value.code == "database_version"
+    connection.close()
+
+
+def test_a_transaction_that_fails_leaves_nothing() -> None:
+    connection = connect(":memory:")
+    migrate(connection)
+
+    def half() -> None:
+        with transaction(connection) as tx:
+            write_meta(tx, "half", "1")
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        half()
+    with transaction(connection) as tx:
+        assert "half" not in meta(tx)
+        assert tx.one("select 1 where 1 = 2") is None
+        assert tx.change("update meta set value = value") == 1
+    connection.close()
+
+
+def test_the_journal_is_durable() -> None:
+    connection = connect(":memory:")
+    assert connection.execute("pragma synchronous").fetchone() == (2,)
+    connection.close()
