@@ -239,7 +239,7 @@ def template(declared: Sequence[Setting], given: Mapping[str, object], heading: 
     check(given, declared, "the new configuration")
     lines = [f"# {line}" for line in heading.splitlines()]
     for setting in declared:
-        lines += ["", *(f"# {line}" for line in textwrap.wrap(_explained(setting), 96))]
+        lines += ["", *(f"# {line}" for line in _wrapped(_explained(setting)))]
         mark = "" if setting.name in given else "# "
         lines.append(f"{mark}{setting.name} = {toml(given.get(setting.name, setting.default))}")
     return "\n".join(lines) + "\n"
@@ -288,16 +288,21 @@ def _flat(document: Mapping[str, object], declared: Sequence[Setting]) -> dict[s
 
 
 def _explained(setting: Setting) -> str:
-    takes = _takes(setting)
     unit = f" ({setting.unit})" if setting.unit else ""
-    return f"{setting.description} Takes: {takes}{unit}."
+    bounded = setting.choices or (setting.minimum, setting.maximum) != (None, None)
+    takes = f" Takes {_takes(setting)}{unit}." if bounded or unit else ""
+    return setting.description + takes
+
+
+def _wrapped(text: str) -> list[str]:
+    return textwrap.wrap(text, 96, break_long_words=False, break_on_hyphens=False)
 
 
 def _takes(setting: Setting) -> str:
     words = _KIND_WORDS[setting.kind]
     if setting.choices:
         listed = ", ".join(setting.choices)
-        return f"{words} of {listed}" if setting.kind == "texts" else f"one of {listed}"
+        return f"{words} out of {listed}" if setting.kind == "texts" else f"one of {listed}"
     if setting.minimum is not None and setting.maximum is not None:
         return f"{words}, {setting.minimum:.15g} to {setting.maximum:.15g}"
     if setting.minimum is not None:

@@ -191,7 +191,9 @@ def test_a_written_file_reads_as_it_was_written(tmp_path: Path) -> None:
     values = settings.read(write(tmp_path, text), TABLE)
     assert values["state_dir"] == str(tmp_path / str(given["state_dir"]))
     assert (values["levels"], values["wait_s"]) == (("none",), 1e8)
-    assert {len(line) > 100 for line in text.splitlines()} == {False}
+    assert "# Walls. Takes one of full, none.\n" in text
+    assert "# Patience. Takes number, at least 0 (s).\n" in text
+    assert all(len(line) <= 100 for line in text.splitlines())
     uncommented = "\n".join(
         line.removeprefix("# ") for line in text.splitlines() if re.match(r"(# )?[\w.]+ = ", line)
     )
@@ -209,7 +211,7 @@ def test_the_rows_of_the_docs() -> None:
     rows = {row[0]: row[1:] for row in settings.rows(TABLE)}
     assert rows["state_dir"] == ("path", "required", "", "Where it lies.")
     assert rows["level"][:2] == ("one of full, none", '"full"')
-    assert rows["levels"][:2] == ("list of texts of full, none", '["full"]')
+    assert rows["levels"][:2] == ("list of texts out of full, none", '["full"]')
     assert rows["threads"] == ("whole number, 0 to 64", "0", "threads", "Threads.")
     assert rows["wait_s"][0] == "number, at least 0"
     assert rows["share"][0] == "number, at most 1"
