@@ -83,6 +83,10 @@ CODES: dict[str, ErrorCode] = {
         what="The array file {path} is {found}, but the job was planned for {expected}.",
         next_step="Restore the file, or submit the job again.",
     ),
+    "array_bytes_changed": ErrorCode(
+        what="The array file {path} does not hold the numbers any more that the job has read.",
+        next_step="Leave input files alone until the job has ended; submit it again.",
+    ),
     "array_exists": ErrorCode(
         what="The result would replace the existing file {path}.",
         next_step="Choose another path, or pass overwrite=True.",

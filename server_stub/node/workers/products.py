@@ -14,12 +14,11 @@ import numpy as np
 
 from gpugoblin.blobs.chunk import BlobHasher
 from gpugoblin.catalog.spec import DTYPES, Array
-from gpugoblin.errors import StoreError
 from gpugoblin.units import MIB
 from gpugoblin.verify.forms import ProductForm
 from gpugoblin.verify.product import ProductCheck, ProductVerdict, project_right
 from gpugoblin.verify.projection import ProjectionSum, RightHand, draw
-from server_stub.node.workers.streams import InputStream
+from server_stub.node.workers.streams import InputStream, require_bytes
 
 __all__ = ["Hands", "band_rows", "check_streams", "load_array", "project_stream"]
 
@@ -80,10 +79,8 @@ def load_array(stream: InputStream) -> Array:
 
 
 def require_hash(stream: InputStream, hasher: BlobHasher) -> None:
-    """Raises StoreError `upload_mismatch` when a file's bytes are not those of its task."""
-    found = hasher.manifest().blob
-    if stream.blob and stream.blob != found:
-        raise StoreError("upload_mismatch", found=found, blob=stream.blob)
+    """Raises StoreError `array_bytes_changed` when a file's bytes are not those of its task."""
+    require_bytes(stream, hasher.manifest().blob)
 
 
 def band_rows(row_bytes: int, band_bytes: int = _BAND_BYTES) -> int:

@@ -30,6 +30,7 @@ __all__ = [
     "open_input",
     "open_output",
     "read_hashed",
+    "require_bytes",
 ]
 
 
@@ -41,6 +42,8 @@ class InputStream(Protocol):
     nbytes: int
     blob: str
     """The hash that the bytes must have; empty where nobody knows it yet."""
+    path: str
+    """The file that the bytes come from, for messages."""
     parallel: bool
     """Whether several threads may read at the same time."""
 
@@ -58,6 +61,7 @@ class _RegionStream:
         self.nbytes = box_bytes(source.array, box)
         self.shape = tuple(stop - start for start, stop in zip(box.start, box.stop, strict=True))
         self.blob = source.blob
+        self.path = source.array.path
         self._box = box
         self._layout: Layout = open_array(source.array)
         self.parallel = isinstance(self._layout, DenseLayout)
@@ -78,6 +82,7 @@ class _BlobStream:
     def __init__(self, source: BlobInput, store: BlobStore) -> None:
         self.dtype, self.shape, self.nbytes = source.dtype, source.shape, source.nbytes
         self.blob = source.blob
+        self.path = str(store.path(source.blob))
         self.parallel = False
         expected = math.prod(source.shape) * DTYPES[source.dtype].itemsize
         self._reader: BlobReader = store.open_read(source.blob)
@@ -145,7 +150,7 @@ def read_hashed(
         executor: reads and hashes several chunks at a time where the stream allows it.
 
     Raises:
-        StoreError: `upload_mismatch` when the bytes are not those that the stream promises.
+        StoreError: `array_bytes_changed` when the bytes are not those that the stream promises.
     """
 
     def one(number: int) -> str:
@@ -164,9 +169,18 @@ def read_hashed(
     else:
         chunks = [one(number) for number in numbers]
     blob = blob_name(stream.nbytes, chunks)
-    if stream.blob and stream.blob != blob:
-        raise StoreError("upload_mismatch", found=blob, blob=stream.blob)
+    require_bytes(stream, blob)
     return blob
+
+
+def require_bytes(stream: InputStream, found: str) -> None:
+    """Compares the hash of what was read with what the stream promises.
+
+    Raises:
+        StoreError: `array_bytes_changed`: the file was changed since the job read it first.
+    """
+    if stream.blob and stream.blob != found:
+        raise StoreError("array_bytes_changed", path=stream.path)
 
 
 class OutputSink(Protocol):

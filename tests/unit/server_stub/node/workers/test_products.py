@@ -83,7 +83,8 @@ def test_inputs_must_be_what_was_sent(tmp_path: Path, store: BlobStore) -> None:
     with pytest.raises(StoreError):
         load_array(stream)
     stream.close()
-    assert caught.value.code == "upload_mismatch"
+    assert caught.value.code == "array_bytes_changed"
+    assert source.array.path in str(caught.value)
 
 
 def test_hands_are_shared_until_redrawn() -> None:

@@ -64,7 +64,8 @@ def test_other_bytes_than_promised(tmp_path: Path, store: BlobStore) -> None:
     with pytest.raises(StoreError) as caught:
         read_hashed(stream, memoryview(bytearray(stream.nbytes)))
     stream.close()
-    assert caught.value.code == "upload_mismatch"
+    assert caught.value.code == "array_bytes_changed"
+    assert source.array.path in str(caught.value)
 
 
 def test_blob_of_another_size(store: BlobStore) -> None:
