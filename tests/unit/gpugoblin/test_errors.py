@@ -45,7 +45,8 @@ def test_every_code_is_snake_case_and_speaks_in_sentences(code: str) -> None:
     for sentence in (declared.what, declared.next_step):
         assert sentence.strip() == sentence
         assert sentence
-        assert sentence[-1] in ".!?`)"
+        assert sentence[0].isupper() or sentence[0] in "{`/"
+        assert not sentence.endswith((",", ";", " "))
         names = [field for _, field, _, _ in string.Formatter().parse(sentence) if field]
         assert all(name.isidentifier() for name in names)
 
