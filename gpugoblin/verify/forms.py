@@ -4,8 +4,8 @@ Owns: `product_form`, the one recognizer; planner and checker both ask it, so wh
 is what the check understands. Must not: compute.
 
 A product is a graph with one output: `matmul` of two inputs (or of one with itself), alone or with
-an input of the output's own shape added to it (the carry of a reduction that was cut). Each operand may be
-transposed over its last two axes, inside `matmul` or by a `permute` in front of it.
+an input of the output's own shape added to it (the carry of a reduction that was cut). Each operand
+may be transposed over its last two axes, inside `matmul` or by a `permute` in front of it.
 """
 
 from __future__ import annotations
