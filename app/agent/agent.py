@@ -94,6 +94,12 @@ class Agent:
             self.settings = settings.changed(self.state.owner_settings().values)
             self.key = self.state.device_key()
             peer = coordinator_peer(self.settings)
+            intents = self.state.intents()
+            self.cache = BlobCache(
+                self.state.cache_directory,
+                self.settings.number("cache.limit_bytes"),
+                self.settings.number("cache.least_free_bytes"),
+            )
             self._journal = Journal(self.state.journal_path)
         except BaseException:
             self.state.close()
@@ -109,15 +115,10 @@ class Agent:
         self.stopping = threading.Event()
         self._ended: asyncio.Future[int] | None = None
         self.machine = Machine(limits_of(self.settings))
-        self.cache = BlobCache(
-            self.state.cache_directory,
-            self.settings.number("cache.limit_bytes"),
-            self.settings.number("cache.least_free_bytes"),
-        )
         self.fleet = Fleet(self.settings, self.state.directory, make_engine, self.post, self._keep)
         self.fleet.find()
         facts = tuple(CardFacts(card.number, card.kind) for card in self.fleet.cards.values())
-        self.owner = Owner(self.state, facts, self.state.intents())
+        self.owner = Owner(self.state, facts, intents)
         self.network = Network(
             self.key,
             peer,

@@ -69,6 +69,9 @@ class BlobCache:
         limit_bytes: of all blobs together, of all grants.
         least_free_bytes: the disk is never filled beyond this.
         free_bytes: how much room the disk of a directory has; a parameter for tests.
+
+    Raises:
+        AgentError: `cache_failed`: the directory cannot be emptied or made.
     """
 
     def __init__(
@@ -258,8 +261,12 @@ def _open_into(key: AESGCM, entry: _Entry, chunk: int, sealed: bytes, target: me
 def _emptied(directory: Path) -> int:
     """Deletes what an earlier process left; returns its size in bytes."""
     found_bytes = 0
-    if directory.exists():
-        found_bytes = sum(each.lstat().st_size for each in directory.iterdir() if each.is_file())
-        shutil.rmtree(directory)
-    directory.mkdir(mode=0o700, parents=True)
+    try:
+        if directory.exists():
+            found = [each for each in directory.iterdir() if each.is_file()]
+            found_bytes = sum(each.lstat().st_size for each in found)
+            shutil.rmtree(directory)
+        directory.mkdir(mode=0o700, parents=True)
+    except OSError as cause:
+        raise AgentError("cache_failed", path=directory, reason=cause.strerror) from cause
     return found_bytes

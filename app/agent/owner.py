@@ -55,6 +55,9 @@ class Owner:
         self.state.keep_intents(changed)
         self.intents = changed
         self._seen.append(intent.intent)
+        if intent.kind == "resume":  # told again even where it holds: a card that rests looks again
+            for card in chosen:
+                self.policy.current.pop(card, None)
         return True
 
     def drained(self, card: int) -> None:

@@ -40,6 +40,16 @@ def test_what_keeps_it_from_starting_leaves_nothing_held(tmp_path: Path) -> None
         assert caught.value.code == "coordinator_missing"
 
 
+@pytest.mark.parametrize("name", ["intents.json", "settings.json", "cache"])
+def test_a_damaged_state_is_told_and_nothing_is_held(scene: Scene, name: str) -> None:
+    scene.state.mkdir(mode=0o700)
+    (scene.state / name).write_bytes(b"{")
+    for _ in range(2):
+        with pytest.raises(AgentError, match=name) as caught:
+            Agent(read_settings(scene.config), lambda _: None)
+        assert caught.value.code in ("state_damaged", "cache_failed")
+
+
 def test_a_damaged_journal_is_an_error_with_a_next_step(scene: Scene) -> None:
     scene.state.mkdir(mode=0o700)
     (scene.state / "journal.db").write_bytes(b"no database" * 1000)

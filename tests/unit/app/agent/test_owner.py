@@ -57,6 +57,12 @@ def test_rulings_change_with_intents_and_time(owner: Owner) -> None:
     assert [each.ruling for each in owner.rule(10.0)] == [Ruling.RUN]
 
 
+def test_a_resume_is_told_again_even_where_it_holds(owner: Owner) -> None:
+    owner.rule(0.0)
+    owner.wants(Intent("resume", "i1"), [1])
+    assert [(each.card, each.ruling) for each in owner.rule(1.0)] == [(1, Ruling.RUN)]
+
+
 def test_a_drained_finish_is_kept(owner: Owner) -> None:
     owner.drained(0)
     assert owner.intents == {}
