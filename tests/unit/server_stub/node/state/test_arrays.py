@@ -1,0 +1,46 @@
+"""Arrays: shared by content, owned by one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from gpugoblin.errors import NodeError
+from server_stub.node.state import arrays
+from server_stub.node.store.sqlite import SqliteTx
+from tests.simulation.world import World
+
+__all__: list[str] = []
+
+NEW = arrays.NewArray(
+    "array_aaaa", "alice", "npy", "npy", "/in.npy", "", 128, "float32", (2, 3), "a" * 64, 24,
+    True, False,
+)  # fmt: skip
+
+
+def test_the_same_content_is_one_array(world: World) -> None:
+    first = world.handle(lambda s: arrays.add_input(s, NEW))
+    again = world.handle(lambda s: arrays.add_input(s, replace(NEW, id="array_bbbb")))
+    assert again.id == first.id == "array_aaaa"
+    moved = replace(NEW, id="array_cccc", path="/other.npy")
+    assert world.handle(lambda s: arrays.add_input(s, moved)).id == "array_cccc"
+    bobs = replace(NEW, id="array_dddd", owner="bob")
+    assert world.handle(lambda s: arrays.add_input(s, bobs)).id == "array_dddd"
+
+
+def test_an_array_has_one_owner(world: World) -> None:
+    world.handle(lambda s: arrays.add_input(s, NEW))
+    tx = SqliteTx(world.connection)
+    assert arrays.of_owner(tx, "alice", "array_aaaa").nbytes == 24
+    with pytest.raises(NodeError) as caught:
+        arrays.of_owner(tx, "bob", "array_aaaa")
+    assert caught.value.code == "unknown_array"
+
+
+def test_an_upload_grows(world: World) -> None:
+    sent = replace(NEW, source="upload", ours=True, complete=False, stored_bytes=0)
+    world.handle(lambda s: arrays.add_input(s, sent))
+    world.handle(lambda s: arrays.stored(s, "array_aaaa", 8, complete=False))
+    info = arrays.as_info(arrays.of_owner(SqliteTx(world.connection), "alice", "array_aaaa"))
+    assert (info.stored_bytes, info.complete, info.verified) == (8, False, False)
