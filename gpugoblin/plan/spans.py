@@ -13,7 +13,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
-__all__ = ["Loop", "Map", "Range", "Span", "box_of", "count_of", "full", "hull", "make_loop"]
+__all__ = [
+    "Loop",
+    "Map",
+    "Range",
+    "Span",
+    "box_of",
+    "count_of",
+    "full",
+    "hull",
+    "length",
+    "make_loop",
+]
 
 Range = tuple[int, int]
 """`start` included, `stop` not."""
@@ -59,6 +70,15 @@ class Loop:
             return 0
         row, inside = divmod(position, self.row)
         return row * self.in_row + inside // self.step
+
+    def under(self, box: Range) -> list[Range]:
+        """The pieces that a range touches."""
+        first, last = self.find(box[0]), self.find(max(box[0], box[1] - 1))
+        return [self.piece(number) for number in range(first, last + 1)]
+
+
+def length(given: Range) -> int:
+    return given[1] - given[0]
 
 
 def make_loop(extent: int, step: int, radices: Sequence[int] = ()) -> Loop:
@@ -108,6 +128,13 @@ class Span:
         for step in self.maps:
             found = _apply(step, found)
         return found
+
+    def length(self, pieces: Sequence[Range]) -> int:
+        return length(self.at(pieces))
+
+    def steps(self) -> tuple[Map, ...]:
+        """All steps, those of the parts included."""
+        return sum((part.steps() for part in self.parts), ()) + self.maps
 
     def then(self, *maps: Map) -> Span:
         """This span with further steps."""

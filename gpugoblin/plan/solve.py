@@ -1,0 +1,212 @@
+"""The stages that make one group of results.
+
+Owns: the choice of what is computed in the tile and what by stages of its own. Must not: search
+steps (`fit.py` does).
+
+Everything is fused into the tile first: an elementwise chain costs nothing there, and a reduction
+over an axis that stays whole is inside it. Where that does not fit, or makes tiles compute the same
+again and again, the value that causes it is held: made by an earlier stage, in blobs, by a tree if
+need be. Small values are cheaper to compute again than to send; large ones the other way round; the
+burden of both plans decides.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from gpugoblin.catalog.spec import DTYPES
+from gpugoblin.errors import PlanError
+from gpugoblin.plan.figures import work
+from gpugoblin.plan.fit import TILE_BYTES, Cut, Fitted, fit
+from gpugoblin.plan.flow import Flow, Held
+from gpugoblin.plan.spans import count_of
+from gpugoblin.plan.spec import Limits
+from gpugoblin.plan.tilegraph import FAN_IN
+from gpugoblin.plan.trees import combine_all, cut_of_value, way_of_combining
+from gpugoblin.plan.views import splits_of, sum_splits
+
+__all__ = ["Solution", "hold", "solve"]
+
+_MIXING: Final = frozenset({"matmul", "reduce", "reduce_arg", "topk"})
+_CANDIDATES: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Solution:
+    """Stages, and the values that they leave for later ones."""
+
+    stages: tuple[Fitted, ...] = ()
+    held: Mapping[int, Held] = field(default_factory=dict)
+
+    @property
+    def count(self) -> int:
+        return sum(one.stage.count for one in self.stages)
+
+    @property
+    def burden(self) -> float:
+        return sum(one.burden for one in self.stages)
+
+    @property
+    def work(self) -> float:
+        return sum(work(one.totals) for one in self.stages)
+
+    @property
+    def good(self) -> bool:
+        return all(one.good for one in self.stages)
+
+    def then(self, other: Solution) -> Solution:
+        return Solution(self.stages + other.stages, {**self.held, **other.held})
+
+
+def solve(flow: Flow, cut: Cut, held: Mapping[int, Held], first: int, limits: Limits) -> Solution:
+    """The stages of a cut, what they need beforehand included.
+
+    Args:
+        held: values that earlier stages leave.
+        first: number of the first task.
+
+    Raises:
+        PlanError: `plan_does_not_fit`, `plan_not_splittable`.
+    """
+    plain = fit(flow, cut, held, first, limits)
+    if plain.efficient:
+        return Solution((plain,))
+    best: Solution | None = None
+    best_burden = plain.burden if plain.good else math.inf
+    fallback: Solution | None = None
+    causes = _causes(flow, cut, plain, limits)
+    for values in (*((value,) for value in causes), tuple(sorted(causes))):
+        before, rest = _try(flow, cut, held, first, limits, values)
+        if before is None or rest is None:
+            continue
+        if not rest.good:
+            fallback = fallback or before
+        elif before.burden + rest.burden < best_burden:
+            best, best_burden = before, before.burden + rest.burden
+    if plain.good and best is None:
+        return Solution((plain,))
+    chosen = best or fallback
+    if chosen is None:
+        raise _misfit(flow, plain, limits)
+    rest_held = {**held, **chosen.held}
+    return chosen.then(solve(flow, cut, rest_held, first + chosen.count, limits))
+
+
+def _try(
+    flow: Flow,
+    cut: Cut,
+    held: Mapping[int, Held],
+    first: int,
+    limits: Limits,
+    values: Sequence[int],
+) -> tuple[Solution, Fitted] | tuple[None, None]:
+    """Stages that hold those of `values` (in order) that they can, and what then is left."""
+    before = Solution()
+    for value in values:
+        known = {**held, **before.held}
+        more = hold(flow, value, known, first + before.count, limits, FAN_IN)
+        if more is None:
+            continue
+        layered = next(iter(more.held.values()))
+        rest = _rest(flow, cut, held, first, limits, before.then(more))
+        last = value == values[-1]
+        if layered.layers > 1 and not (last and rest.good and rest.stage.count <= layered.tiles):
+            # Many tasks will read it: they should not all combine it again.
+            more = hold(flow, value, known, first + before.count, limits, 1)
+        if more is not None:
+            before = before.then(more)
+    if not before.stages:
+        return None, None
+    return before, _rest(flow, cut, held, first, limits, before)
+
+
+def _rest(
+    flow: Flow,
+    cut: Cut,
+    held: Mapping[int, Held],
+    first: int,
+    limits: Limits,
+    before: Solution,
+) -> Fitted:
+    return fit(flow, cut, {**held, **before.held}, first + before.count, limits)
+
+
+def hold(
+    flow: Flow, value: int, held: Mapping[int, Held], first: int, limits: Limits, most: int
+) -> Solution | None:
+    """Stages that make a value, in at most `most` partial results; None when they do not fit."""
+    cut = cut_of_value(flow, value)
+    made = fit(flow, cut, held, first, limits)
+    if not made.good:
+        return None
+    stages = [made]
+    left: dict[int, Held] = {}
+    for want in cut.wants:
+        one = made.stage.held(want, way_of_combining(flow, want.value))
+        after = first + sum(found.stage.count for found in stages)
+        tree = combine_all(flow, want.value, one, after, limits, most)
+        if tree is None:
+            return None
+        stages += tree[0]
+        left[want.value] = tree[1]
+    return Solution(tuple(stages), left)
+
+
+def _causes(flow: Flow, cut: Cut, plain: Fitted, limits: Limits) -> list[int]:
+    """Values that may be worth holding, those with the largest operands first."""
+    wanted = {want.value for want in cut.wants}
+    partial = any(want.sums for want in cut.wants)
+    least = min(limits.memory_bytes, TILE_BYTES) // 8
+    found: dict[int, int] = {}
+    feeding = {
+        edge.source
+        for instance in plain.stage.program.instances
+        if instance.kind == "node" and flow.makers[instance.number][1].operator == "matmul"
+        for edge in instance.operands
+    }
+    for place, instance in enumerate(plain.stage.program.instances):
+        if instance.kind != "node":
+            continue
+        value = instance.number
+        _, node = flow.makers[value]
+        operands = flow.operands(node)
+        if node.operator not in _MIXING and place not in feeding:
+            continue
+        if value in wanted and (partial or not sum_splits(node, operands)):
+            continue
+        size = sum(spec.nbytes for spec in operands)
+        if size >= least:
+            found[value] = size
+    return sorted(found, key=lambda value: (-found[value], value))[:_CANDIDATES]
+
+
+def _misfit(flow: Flow, plain: Fitted, limits: Limits) -> PlanError:
+    """The error for a group of which not even the smallest tile fits; it names the largest step."""
+    totals = plain.totals
+    needed, limit = totals.bound_bytes, limits.memory_bytes
+    if needed <= limit:
+        needed, limit = totals.largest_bytes, limits.slot_bytes
+    largest, name, output, reason = -1, "the graph", flow.graph.output_specs()[0], ""
+    tile = plain.stage.typical_tile
+    for instance, box, edges in zip(
+        plain.stage.program.instances, tile.boxes, tile.edges, strict=True
+    ):
+        if instance.kind != "node" or box is None:
+            continue
+        _, node = flow.makers[instance.number]
+        operands = flow.operands(node)
+        size = sum(
+            count_of(part) * DTYPES[spec.dtype].itemsize
+            for part, spec in zip((box, *edges), (node.outputs[0], *operands), strict=True)
+        )
+        if size > largest:
+            largest, name, output = size, node.operator, node.outputs[0]
+            whole = any(one.kind == "whole" for one in splits_of(node, operands))
+            reason = "an axis of it must stay whole" if whole else ""
+    fields = {"operator": name, "output": str(output), "needed_bytes": needed, "limit_bytes": limit}
+    if reason:
+        return PlanError("plan_not_splittable", reason=reason, **fields)
+    return PlanError("plan_does_not_fit", **fields)

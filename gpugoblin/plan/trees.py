@@ -1,0 +1,119 @@
+"""Reductions over an axis that is cut: partial results, then trees that combine them.
+
+Owns: how a node with summed indices is cut, and the stages that combine what it makes. The order is
+fixed by the plan, so the result is the same whoever computes which part. Must not: choose which
+reductions are cut.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gpugoblin.plan.fit import TILE_BYTES, Cut, Fitted, fit
+from gpugoblin.plan.flow import Flow, Held
+from gpugoblin.plan.spans import Loop
+from gpugoblin.plan.spec import Limits
+from gpugoblin.plan.stage import Want
+from gpugoblin.plan.views import sum_splits
+
+_MOST_AT_ONCE: Final = 128
+
+__all__ = ["combine_all", "combine_some", "cut_of_value", "way_of_combining"]
+
+
+def cut_of_value(
+    flow: Flow, value: int, places: tuple[int | None, ...] = (None,), *, sums: bool = True
+) -> Cut:
+    """The cut that makes one value (all outputs of its node, where there are several).
+
+    Args:
+        places: of the copies of the result.
+        sums: whether indices that are summed may be cut.
+    """
+    made = flow.makers.get(value)
+    values = [value] if made is None else [made[0] + n for n in range(len(made[1].outputs))]
+    extents: list[int] = []
+    loops: list[int | None] = []
+    for extent in flow.specs[value].shape:
+        loops.append(len(extents) if extent > 1 else None)
+        if extent > 1:
+            extents.append(extent)
+    summed: list[tuple[str, int]] = []
+    if made is not None and sums:
+        inputs = flow.operands(made[1])
+        for split in sum_splits(made[1], inputs):
+            summed.append((split.index, len(extents)))
+            extents.append(
+                next(
+                    spec.shape[axis]
+                    for spec, axis in zip(inputs, split.operands, strict=True)
+                    if axis is not None
+                )
+            )
+    wants = tuple(Want(one, tuple(loops), places, tuple(summed)) for one in values)
+    return Cut(wants, tuple(extents), tuple(extents), tuple(range(len(extents))))
+
+
+def way_of_combining(flow: Flow, value: int) -> str:
+    """How partial results of a value are combined; empty where there are none."""
+    made = flow.makers.get(value)
+    if made is None:
+        return ""
+    return next((split.combine for split in sum_splits(made[1], flow.operands(made[1]))), "")
+
+
+def combine_some(
+    flow: Flow,
+    value: int,
+    held: Held,
+    first: int,
+    limits: Limits,
+    places: tuple[int | None, ...] = (None,),
+) -> tuple[Fitted, Held] | None:
+    """One level of the tree: as many partial results a task as fit, at most 128.
+
+    Args:
+        places: of the copies of what is left, if that is one result.
+
+    Returns:
+        the stage and what it leaves; None when not even two partial results fit.
+    """
+    cuts = tuple(range(len(held.loops)))
+    fan_in = min(_MOST_AT_ONCE, held.layers)
+    while fan_in >= 2:
+        copies = places if fan_in >= held.layers else (None,)
+        want = Want(value, cuts, copies, layers=len(cuts))
+        loops = (*held.loops, Loop(held.layers, fan_in, held.layers))
+        extents = tuple(loop.extent for loop in loops)
+        cut = Cut((want,), extents, extents, (), fixed=loops)
+        found = fit(flow, cut, {value: held}, first, limits)
+        # Partial results may be large: fewer at a time keep the task as small as the others.
+        if found.good and (fan_in == 2 or found.totals.bound_bytes <= 4 * TILE_BYTES):
+            return found, found.stage.held(want, held.combine)
+        fan_in = -(-fan_in // 2) if fan_in > 2 else 1
+    return None
+
+
+def combine_all(
+    flow: Flow,
+    value: int,
+    held: Held,
+    first: int,
+    limits: Limits,
+    most: int,
+    places: tuple[int | None, ...] = (None,),
+) -> tuple[list[Fitted], Held] | None:
+    """Levels of the tree until at most `most` partial results are left of each piece.
+
+    Args:
+        places: of the copies of the result, where `most` is 1.
+    """
+    stages: list[Fitted] = []
+    while held.layers > most:
+        level = combine_some(flow, value, held, first, limits, places)
+        if level is None:
+            return None
+        found, held = level
+        stages.append(found)
+        first += found.stage.count
+    return stages, held
