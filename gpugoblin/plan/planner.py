@@ -1,14 +1,13 @@
 """The planner: which kind of plan a graph gets.
 
-Owns: the choice. The plans themselves are in `tiles.py` (products), `single.py` (what fits as it
-is) and `blockwise.py` (everything else). Pure: the same graph and limits give the same plan.
+Owns: the choice. The plans themselves are in `tiles.py` (products over whole arrays) and
+`blockwise.py` (everything else). Pure: the same graph and limits give the same plan.
 """
 
 from __future__ import annotations
 
-from gpugoblin.errors import PlanError
 from gpugoblin.graph.ir import Graph
-from gpugoblin.plan.single import SinglePlan, fits
+from gpugoblin.plan.blockwise import plan_along, plan_blocks
 from gpugoblin.plan.spec import Limits, Plan
 from gpugoblin.plan.tiles import plan_product
 from gpugoblin.verify.forms import product_form
@@ -26,15 +25,8 @@ def plan(graph: Graph, limits: Limits, *, block_axis: int | None = None) -> Plan
     Raises:
         PlanError: `plan_does_not_fit`, `plan_not_splittable`, `plan_block_axis`.
     """
-    if product_form(graph) is not None and block_axis is None:
+    if block_axis is not None:
+        return plan_along(graph, limits, block_axis)
+    if product_form(graph) is not None:
         return plan_product(graph, limits)
-    if fits(graph, limits):
-        return SinglePlan(graph)
-    raise PlanError(
-        "plan_not_splittable",
-        operator="the graph",
-        output=", ".join(map(str, graph.output_specs())),
-        needed_bytes=0,
-        reason="it is no product",
-        limit_bytes=limits.memory_bytes,
-    )
+    return plan_blocks(graph, limits)
