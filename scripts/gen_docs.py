@@ -1,7 +1,8 @@
-"""Writes the tables of docs/reference from the registries; `--check` fails when they are stale.
+"""Writes the generated pages of docs; `--check` fails when one is stale.
 
-Owns: the tables of operators, scalar functions, messages, error codes, settings and figures.
-Everything in them is read from the code or from `benchmarks/results`; nothing is typed twice.
+Owns: the tables of operators, scalar functions, messages, error codes, settings and figures, and
+the list of decisions. Everything in them is read from the code, from `benchmarks/results` and from
+the titles of the decisions; nothing is typed twice.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from gpugoblin.catalog.spec import Attribute, Operator
 
 ROOT = Path(__file__).resolve().parent.parent
-REFERENCE = ROOT / "docs" / "reference"
+DOCS = ROOT / "docs"
 
 
 def table(heads: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
@@ -272,27 +273,41 @@ def _figure(value: object, unit: str) -> str:
     return f"{value:.4g} {unit}" if isinstance(value, float) else f"{value} {unit}"
 
 
+def decisions() -> str:
+    lines = [
+        "# Decisions\n\nOne short page each: the question, what was weighed with measured figures, "
+        "the choice. Numbers\nhave gaps, so that each part of the house has room for its own.\n\n"
+    ]
+    for path in sorted((DOCS / "decisions").glob("[0-9]*.md")):
+        number, _, title = path.read_text(encoding="utf-8").partition("\n")[0][2:].partition(": ")
+        if number != path.name[:3] or not title:
+            raise LookupError(f"{path.name} does not begin with '# {path.name[:3]}: ' and a title")
+        lines.append(f"- {number}: [{title}]({path.name})\n")
+    return "".join(lines)
+
+
 PAGES: dict[str, Callable[[], str]] = {
-    "operators.md": operators,
-    "messages.md": messages,
-    "errors.md": errors,
-    "settings.md": settings,
-    "performance.md": performance,
+    "decisions/README.md": decisions,
+    "reference/operators.md": operators,
+    "reference/messages.md": messages,
+    "reference/errors.md": errors,
+    "reference/settings.md": settings,
+    "reference/performance.md": performance,
 }
 
 
-def main() -> int:
-    check = "--check" in sys.argv[1:]
-    REFERENCE.mkdir(parents=True, exist_ok=True)
+def main(arguments: list[str]) -> int:
+    check = "--check" in arguments
     stale = []
     for name, make in PAGES.items():
         text = make()
-        path = REFERENCE / name
+        path = DOCS / name
         if path.exists() and path.read_text(encoding="utf-8") == text:
             continue
         if check:
             stale.append(name)
         else:
+            path.parent.mkdir(exist_ok=True)
             path.write_text(text, encoding="utf-8")
     if stale:
         print(f"docs: {', '.join(stale)} stale; run .venv/bin/python scripts/gen_docs.py")
@@ -300,4 +315,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

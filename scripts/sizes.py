@@ -1,4 +1,4 @@
-"""Fails when a module is longer than the house allows (DESIGN section 11).
+"""Fails when a module is longer than the house allows (CONTRIBUTING.md).
 
 About 400 lines is the aim and 600 the limit; a longer file needs an entry with its reason in
 `LONGER`.
