@@ -33,6 +33,7 @@ from server_stub.node.state import (
     events,
     jobs,
     leases,
+    rates,
     tasks,
     trust,
     verdicts,
@@ -52,7 +53,7 @@ from server_stub.node.state.words import (
     Wake,
 )
 from server_stub.node.store.protocol import Store, Tx
-from server_stub.node.work import Computed, Reply, Work
+from server_stub.node.work import Compute, Computed, Reply, Work
 from server_stub.node.workrunner import Pool, WorkRunner
 
 __all__ = ["Node"]
@@ -117,6 +118,7 @@ class Node:
         """Goes on from wherever the last life of the node ended."""
         await self.handle(recover)
         self.revoked = await self.store.read(trust.revoked)
+        self.local.learn(await self.store.read(rates.local_flops_per_s))
         if self.settings.local_engine:
             await self.local.start()
         self._loops = [
@@ -270,13 +272,15 @@ class Node:
             return
         kept = answers.kept_blobs(item, reply)
 
-        def body(step: Step) -> None:
+        def body(step: Step) -> float:
             if all(self.blobs.has(blob) for blob in kept):
                 answers.apply(step, effect, reply)
             else:
                 verdicts.work_failed(step, "compute", lease.task, lease.lease, "blob_missing", "")
+            flops = item.flops if isinstance(item, Compute) else 0
+            return rates.learn(step, flops, reply.compute_s)
 
-        await self.handle(body)
+        self.local.learn(await self.handle(body))
 
     async def local_waits(self, lease: dispatch.LocalLease, error: GoblinError) -> None:
         await self._failed(RunWork("compute", lease.task, lease.lease), error, True)

@@ -11,7 +11,6 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -19,18 +18,10 @@ import pytest
 from gpugoblin.wire.messages.job import JobInfo
 from gpugoblin.wire.messages.lease import Abandon
 from gpugoblin.wire.messages.task import Constraints
-from gpugoblin.wire.signing import public_key_bytes
 from server_stub.node.executors.base import ExecutorEvent
 from server_stub.node.work import Compute
+from tests.helpers.lab import Lab, died, gate, grid_settings, row_sums, until
 from tests.helpers.node import LabNode
-from tests.unit.server_stub.node.test_service import (
-    COORDINATOR,
-    LAB,
-    Lab,
-    _died,
-    free_port,
-    row_sums,
-)
 
 __all__: list[str] = []
 
@@ -46,7 +37,7 @@ class Party:
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self._reader = asyncio.run_coroutine_threadsafe(self._read(), lab.node.loop)
-        lab.node.workers.hold = lab.node.call(_gate())
+        lab.node.workers.hold = lab.node.call(gate())
 
     async def _read(self) -> None:
         async for event in self.executor.events():
@@ -65,7 +56,7 @@ class Party:
         if self.name == "local":
             if fails:
                 self.lab.node.workers.meddle = lambda item: (
-                    _died() if isinstance(item, Compute) else None
+                    died() if isinstance(item, Compute) else None
                 )
             hold = self.lab.node.workers.hold
             assert hold is not None
@@ -100,24 +91,9 @@ class Party:
         self._reader.cancel()
 
 
-async def _gate() -> asyncio.Event:
-    return asyncio.Event()
-
-
-def until(condition: Any, limit_s: float = 15.0) -> None:
-    ends_s = time.monotonic() + limit_s
-    while not condition():
-        assert time.monotonic() < ends_s, "it does not happen"
-        time.sleep(0.02)
-
-
 @pytest.fixture(params=["local", "grid"])
 def party(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Party]:
-    given = {
-        "lab": LAB, "listen_port": free_port(), "confirmed_no_confidential_data": True,
-        "coordinator_key": public_key_bytes(COORDINATOR).hex(),
-    }  # fmt: skip
-    with LabNode(tmp_path, **given) as node:
+    with LabNode(tmp_path, **grid_settings()) as node:
         lab = Lab(node, tmp_path)
         made = Party(lab, request.param)
         yield made

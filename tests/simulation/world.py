@@ -10,30 +10,19 @@ in the variant (rounding), a lie differs in the base.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import heapq
 import itertools
 import random
-import sqlite3
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from gpugoblin.catalog.spec import TensorSpec
-from gpugoblin.graph.ir import Graph
+import msgspec
+
 from gpugoblin.ids import BlobHash
-from gpugoblin.plan.spec import (
-    ArrayRegion,
-    OutputPlace,
-    PlannedTask,
-    Region,
-    TaskOutputRef,
-)
-from gpugoblin.wire.messages.job import PlanReply
 from gpugoblin.wire.messages.lease import Abandon, Exchange, ExchangeReply
 from gpugoblin.wire.messages.task import (
     BlobRef,
-    Capabilities,
     Constraints,
     Counters,
     Result,
@@ -57,7 +46,6 @@ from server_stub.node.state.words import (
     Effect,
     FinishJob,
     JobChanged,
-    Party,
     Rules,
     RunWork,
     Step,
@@ -81,11 +69,17 @@ from server_stub.node.work import (
     Reply,
     Work,
 )
+from tests.simulation.cast import (
+    CAPABILITIES,
+    CATALOG,
+    PLAN,
+    Device,
+    Shape,
+    digest_of,
+    party,
+)
 
 T = TypeVar("T")
-
-CATALOG = "c" * 64
-SPEC = TensorSpec("float32", (2,))
 
 
 class Killed(BaseException):
@@ -110,72 +104,6 @@ class KillableTx:
     def change(self, statement: str, parameters: Sequence[Value] = ()) -> int:
         self._strike()
         return self._tx.change(statement, parameters)
-
-
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """A plan in layers: every task of a later layer reads `fan` outputs of the layer before."""
-
-    width: int
-    layers: int = 1
-    verify: str = "recompute"
-    fan: int = 1
-
-    @property
-    def count(self) -> int:
-        return self.width * self.layers
-
-    def sources(self, index: int) -> tuple[int, ...]:
-        layer, place = divmod(index, self.width)
-        if layer == 0:
-            return ()
-        first = (layer - 1) * self.width
-        return tuple(sorted({first + (place + step) % self.width for step in range(self.fan)}))
-
-    def consumers(self, index: int) -> int:
-        return sum(index in self.sources(other) for other in range(self.count))
-
-    def task(self, index: int) -> PlannedTask:
-        sources = self.sources(index)
-        box = Region((index * 2,), (index * 2 + 2,))
-        inputs: tuple[ArrayRegion | TaskOutputRef, ...] = (
-            ArrayRegion(0, box),
-            *(TaskOutputRef(source, 0) for source in sources),
-        )
-        last = index >= self.width * (self.layers - 1)
-        graph = Graph((SPEC,) * len(inputs), (), (), (0,))
-        return PlannedTask(
-            index=index, graph=graph, inputs=inputs,
-            outputs=(OutputPlace(0 if last else None, box),),
-            verify=self.verify,  # type: ignore[arg-type]
-            verify_flops=10, flops=1000, bytes_moved=100, memory_bound_bytes=1000,
-            affinity=index % 3, depends_on=sources,
-        )  # fmt: skip
-
-
-PLAN = PlanReply(
-    kind="sim", tasks=0, tile=(), flops=0, verify_flops=0, bytes_in=0, bytes_out=0,
-    memory_bound_bytes=0, node_memory_bytes=0, estimate_s=0.0, alone_s=0.0, gain=1.0,
-    executor="grid",
-)  # fmt: skip
-
-
-def digest_of(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-@dataclass(slots=True)
-class Device:
-    """A contributor's card. `lies`, `vanishes`, `delays`, `abandons` are probabilities."""
-
-    party: Party
-    lies: float = 0.0
-    vanishes: float = 0.0
-    abandons: float = 0.0
-    slow_s: float = 5.0
-    lie: str = "lie"
-    known: bool = False
-    gone: bool = False
 
 
 @dataclass
@@ -459,6 +387,7 @@ class World:
         """One request over the bad network; None when no answer came back."""
         if self.rng.random() < self.loses:
             return None
+        message = msgspec.structs.replace(message, holding=tuple(sorted(device.held)))
         times = 2 if self.rng.random() < self.repeats else 1
         reply = None
         for _ in range(times):
@@ -466,7 +395,11 @@ class World:
                 reply = self.handle(lambda step: dispatch.exchange(step, device.party, message))
             except Killed:
                 return None
-        return None if self.rng.random() < self.loses else reply
+        if reply is None or self.rng.random() < self.loses:
+            return None
+        device.held |= {lease.lease for lease in reply.leases}
+        device.held -= {*reply.cancelled, *(each.lease for each in message.abandons)}
+        return reply
 
     def device_turn(self, device: Device, want: int = 2) -> None:
         """A device asks for work and computes what it gets."""
@@ -480,6 +413,7 @@ class World:
         device.known = True
         for lease in reply.leases:
             if self.rng.random() < device.vanishes:
+                device.held.discard(lease.lease)
                 continue
             if self.rng.random() < device.abandons:
                 gives_back = Exchange(abandons=(Abandon(lease.lease, "owner"),))
@@ -537,6 +471,8 @@ class World:
         except Killed:
             state = None
         lost = state is None or self.rng.random() < self.loses
+        if not lost:
+            device.held.discard(lease)
         if tries and (lost or (state is not None and state[0] == "missing")):
             self.later(3.0, lambda: self._upload(device, lease, blob, tries - 1))
 
@@ -577,24 +513,6 @@ class World:
         return str(row[0])
 
 
-CAPABILITIES = Capabilities(
-    catalog_hash=CATALOG, operators={"matmul": 1}, classes=("float32", "exact"),
-    memory_bytes=1 << 30, max_slot_bytes=1 << 28, max_outputs=8, flops_per_s=1e12,
-    bytes_per_s=1e9, sandbox_level="full", engine_build="b1", driver="cpu",
-    kernel_set="1" * 64,
-)  # fmt: skip
-
-
-def party(number: int, *, owner: int | None = None, age_days: int = 30) -> Party:
-    """Device `number` of an owner (its own unless said), each owner in a network of its own."""
-    who = number if owner is None else owner
-    return Party(
-        device=f"{number:064x}.0", owner=f"owner_{'abcdefghijklmnopqrstuvwxyz'[who]}",
-        bucket=f"{who:016x}", owner_age_days=age_days, grant=f"grant_{'abcdefghijklmnop'[number]}",
-        card=0, grant_exp_s=1e12, max_leases=4,
-    )  # fmt: skip
-
-
 def trusted(world: World, device: Device) -> None:
     """Lets a device have its ten passed checks."""
     world.exchange(device, Exchange(capabilities=CAPABILITIES))
@@ -611,6 +529,5 @@ __all__ = [
     "World",
     "digest_of",
     "party",
-    "sqlite3",
     "trusted",
 ]

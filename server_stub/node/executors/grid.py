@@ -61,17 +61,19 @@ class GridExecutor:
         return True
 
     async def capabilities(self) -> Fleet:
-        """The devices that were here lately. Memory is that of the smallest half's best."""
+        """The devices that were here lately, as a plan should see them."""
         settings, rules = self._host.settings, self._host.rules
         rows = await self._host.store.read(lambda tx: _active(tx, rules))
         if not rows:
             return Fleet(0, settings.grid_memory_bytes, settings.grid_slot_bytes, 1, 0.0, 0.0)
+        # Plans are made for the smallest devices but the last quarter, so that most can help.
         by_memory = sorted(rows, key=lambda row: row[0])
-        usual = by_memory[len(by_memory) // 2]
+        usual = by_memory[len(by_memory) // 4]
+        slot_bytes = min(row[1] for row in rows if row[0] >= usual[0])
         return Fleet(
             engines=len(rows),
             memory_bytes=usual[0],
-            slot_bytes=min(usual[1], settings.grid_slot_bytes),
+            slot_bytes=min(slot_bytes, settings.grid_slot_bytes),
             threads=1,
             flops_per_s=sum(row[2] for row in rows),
             bytes_per_s=sum(row[3] for row in rows),

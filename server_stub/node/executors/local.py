@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Protocol
 
 from gpugoblin.errors import GoblinError, NodeError
@@ -86,6 +87,10 @@ class LocalExecutor:
 
     async def capabilities(self) -> Fleet:
         return self._fleet
+
+    def learn(self, flops_per_s: float) -> None:
+        """Takes a measured rate for the estimates."""
+        self._fleet = replace(self._fleet, flops_per_s=flops_per_s)
 
     def submit(self, job: str) -> None:
         self._wake.set()

@@ -135,7 +135,7 @@ def test_another_key_than_the_pinned_one_is_refused(tmp_path: Path) -> None:
 def test_a_coordinator_that_is_away_stops_nothing(tmp_path: Path) -> None:
     import numpy as np
 
-    from tests.unit.server_stub.node.test_service import Lab, row_sums
+    from tests.helpers.lab import Lab, row_sums
 
     given = {"lab": LAB, "coordinator_address": "http://127.0.0.1:9"}
     with LabNode(tmp_path, **given) as node:

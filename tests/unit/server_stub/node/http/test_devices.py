@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from gpugoblin.blobs.chunk import blob_hash
 from gpugoblin.blobs.store import BlobStore
 from gpugoblin.errors import NodeError
+from gpugoblin.wire.codec import encode
 from gpugoblin.wire.messages.blob import UploadState
+from gpugoblin.wire.messages.lease import Exchange
+from gpugoblin.wire.signing import sign_request
 from server_stub.node.http import devices
+from server_stub.node.state import trust
+from tests.helpers.lab import (
+    Lab,
+    leases_of,
+    on_grid,
+    product,
+)
 
 __all__: list[str] = []
 
@@ -56,3 +71,105 @@ def test_an_empty_output_is_one_empty_piece(tmp_path: Path) -> None:
     name = blob_hash(b"")
     assert devices._store(store, "lease_a-0", name, 0, 0, b"") == UploadState(0, True)
     assert store.has(name)
+
+
+def test_what_is_signed_is_checked(grid: Lab) -> None:
+    body = encode(Exchange())
+    path = "/v1/lease/exchange"
+
+    def code_of(response: Any) -> tuple[int, str]:
+        return response.status_code, response.json()["code"]
+
+    with grid.device() as device:
+        signed = sign_request(device.key, "POST", path, body, time.time())
+        assert device.request("POST", path, body, signed=signed).status_code == 200
+        again = device.request("POST", path, body, signed=signed)
+        assert code_of(again) == (401, "signature_replayed")
+        other = sign_request(device.key, "POST", path, b"{}", time.time())
+        assert code_of(device.request("POST", path, body, signed=other))[1] == "signature_wrong"
+        old = sign_request(device.key, "POST", path, body, time.time() - 4000)
+        late = device.request("POST", path, body, signed=old)
+        assert code_of(late) == (401, "signature_clock_wrong")
+        device.ticket, kept = "x.y.z", device.ticket
+        assert code_of(device.request("POST", path, body))[0] == 401
+        device.ticket = kept
+        stranger = Ed25519PrivateKey.generate()
+        foreign = sign_request(stranger, "POST", path, body, time.time())
+        wrong = device.request("POST", path, body, signed=foreign)
+        assert code_of(wrong) == (401, "ticket_wrong_device")
+        huge = device.request("POST", path, b"x" * 300_000)
+        assert huge.status_code == 413
+        assert device.request("GET", path).status_code == 405
+        unsigned = device.session.post(device.base + path, data=body, timeout=10)
+        assert code_of(unsigned) == (401, "signature_missing")
+    with grid.device(exp=int(time.time()) - 5, iat=int(time.time()) - 500) as expired:
+        assert code_of(expired.request("POST", path, body))[1] == "ticket_expired"
+    with grid.device(aud="lab_zzzzzz") as lost:
+        assert code_of(lost.request("POST", path, body))[1] == "ticket_wrong_audience"
+
+
+def test_a_revoked_grant_is_refused_at_once(grid: Lab) -> None:
+    with grid.device() as device:
+        device.exchange()
+        node = grid.node.node
+
+        async def revoke() -> None:
+            await node.handle(lambda step: trust.revoke(step, 1, [device.grant.jti]))
+            node.revoked = await node.store.read(trust.revoked)
+
+        grid.node.call(revoke())
+        from gpugoblin.wire.messages.lease import Exchange
+
+        response = device.request("POST", "/v1/lease/exchange", encode(Exchange()))
+        assert (response.status_code, response.json()["code"]) == (403, "grant_revoked")
+
+
+def test_blobs_are_for_the_lease_that_names_them(grid: Lab) -> None:
+    a, b, graph = product(1500, 64, 600)
+    on_grid(grid, graph, grid.file(a, "a.npy"), grid.file(b, "b.npy"))
+    with grid.device() as one, grid.device() as two:
+        leases = leases_of(one)
+        blob = leases[0].task.inputs[0].blob
+        taken = {"Goblin-Ticket": leases[0].blob_ticket}
+        assert two.request("GET", f"/v1/blobs/{blob}", headers=taken).status_code == 401
+        assert one.request("GET", f"/v1/blobs/{blob}").json()["code"] == "signature_missing"
+        other = one.request("GET", f"/v1/blobs/{'0' * 64}", headers=taken)
+        assert (other.status_code, other.json()["code"]) == (403, "blob_not_leased")
+        span = one.request("GET", f"/v1/blobs/{blob}", headers={**taken, "Range": "bytes=5-2"})
+        assert span.json()["code"] == "parameter_invalid"
+        put = two.request("PUT", f"/v1/results/{leases[0].lease}/0?offset=0", b"x")
+        assert (put.status_code, put.json()["code"]) == (404, "unknown_lease")
+
+
+def test_a_result_with_other_bytes_than_it_named_is_sent_again(grid: Lab) -> None:
+    a, b, graph = product(1500, 64, 600)
+    on_grid(grid, graph, grid.file(a, "a.npy"), grid.file(b, "b.npy"))
+    with grid.device() as device:
+        lease = leases_of(device)[0]
+        outputs = device.compute(lease)
+        committed = device.exchange(commits=(device.result(lease.lease, outputs),))
+        assert committed.uploads == (lease.lease,)
+        early = device.upload(lease.lease, [])
+        assert (early.state, early.missing) == ("missing", (0,))
+        size = outputs[0].nbytes
+        path = f"/v1/results/{lease.lease}/0?offset=0"
+        thrown = device.request("PUT", path, bytes(size))
+        assert thrown.json() == {"stored_bytes": 0, "complete": False}
+        assert device.upload(lease.lease, outputs).state == "checking"
+        other = [array + np.float32(1) for array in outputs]
+        reply = device.exchange(commits=(device.result(lease.lease, other),))
+        assert reply.refused[0].lease == lease.lease
+
+
+def test_an_idle_device_is_answered_as_soon_as_there_is_work(grid: Lab) -> None:
+    grid.node.settings.values["device_hold_s"] = 20.0  # type: ignore[index]
+    a, b, graph = product(200, 64, 60)
+    inputs = grid.file(a, "a.npy"), grid.file(b, "b.npy")
+    answered: list[Any] = []
+    with grid.device() as device:
+        device.exchange()
+        waiting = threading.Thread(target=lambda: answered.append(device.exchange(want=1)))
+        waiting.start()
+        on_grid(grid, graph, *inputs)
+        waiting.join()
+    assert len(answered[0].leases) == 1

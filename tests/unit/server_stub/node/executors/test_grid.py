@@ -1,0 +1,146 @@
+"""What the devices offer together; the dialogue itself is in the executors' conformance."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+
+from server_stub.node.executors.grid import GridExecutor
+from server_stub.node.settings import parse
+from server_stub.node.state.words import Rules, Step
+from server_stub.node.store.sqlite import SqliteTx
+from server_stub.node.work import Fold
+from tests.helpers.lab import (
+    Lab,
+    on_grid,
+    product,
+    row_sums,
+    until,
+    work_until,
+)
+from tests.simulation.world import World
+
+__all__: list[str] = []
+
+T = TypeVar("T")
+
+
+class Host:
+    """The node's side, on a simulated world."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.rules: Rules = world.rules
+        self.settings = parse({"state_dir": "/x", "grid_slot_bytes": 1 << 26})
+
+    @property
+    def store(self) -> Any:
+        return self
+
+    async def read(self, body: Callable[[Any], T]) -> T:
+        return body(SqliteTx(self.world.connection))
+
+    async def handle(self, handler: Callable[[Step], T]) -> T:
+        return self.world.handle(handler)
+
+
+def device(world: World, key: str, memory: int, slot: int, seen_s: float) -> None:
+    world.connection.execute(
+        "insert into device(key, owner, bucket, owner_age_days, seen_s, grant_exp_s,"
+        " memory_bytes, max_slot_bytes, flops_per_s, bytes_per_s)"
+        " values(?, 'o', 'b', 1, ?, 1e12, ?, ?, 2.0, 3.0)",
+        (key, seen_s, memory, slot),
+    )
+
+
+def test_nobody_is_known_yet(world: World) -> None:
+    fleet = asyncio.run(GridExecutor(Host(world)).capabilities())
+    assert (fleet.engines, fleet.flops_per_s) == (0, 0.0)
+    assert fleet.memory_bytes > 0
+
+
+def test_plans_are_for_what_most_devices_can_take(world: World) -> None:
+    for number, memory in enumerate((1, 2, 3, 4, 5, 6, 7, 8)):
+        device(world, f"d{number}", memory << 30, memory << 24, world.now_s)
+    device(world, "gone", 1 << 20, 1 << 20, world.now_s - 10_000.0)
+    fleet = asyncio.run(GridExecutor(Host(world)).capabilities())
+    assert fleet.engines == 8
+    assert fleet.memory_bytes == 3 << 30
+    assert fleet.slot_bytes == 3 << 24
+    assert (fleet.flops_per_s, fleet.bytes_per_s) == (16.0, 24.0)
+
+
+def test_idle_questions_are_held_until_there_is_work(world: World) -> None:
+    async def play() -> None:
+        grid = GridExecutor(Host(world))
+        assert not await grid.wait_for_work(0.01)
+        waiting = asyncio.create_task(grid.wait_for_work(20.0))
+        await asyncio.sleep(0)
+        grid.submit("job")
+        assert await waiting
+        held = asyncio.create_task(grid.wait_for_work(20.0))
+        await asyncio.sleep(0)
+        grid.stop()
+        assert await held
+
+    asyncio.run(play())
+
+
+def test_devices_compute_a_product_over_tls(grid: Lab) -> None:
+    a, b, graph = product(1500, 64, 600)
+    job = on_grid(grid, graph, grid.file(a, "a.npy"), grid.file(b, "b.npy"))
+    with grid.device() as one, grid.device() as two:
+        job = work_until(grid, job, [one, two])
+    assert job.state == "done"
+    assert job.tasks > 1
+    assert job.verified_by.product == job.tasks
+    np.testing.assert_allclose(grid.result(job.outputs[0]), a @ b, rtol=1e-3, atol=1e-3)
+    assert job.credits > 0
+    receipts = grid.node.read("select count(*) from outbox")
+    assert receipts == [(job.tasks,)]
+    until(lambda: grid.node.read("select count(*) from blob where refs > 0") == [(0,)])
+    store = grid.node.workers.store
+    until(lambda: not list(store.names()))
+
+
+def test_a_liar_is_caught_by_the_validator_and_the_result_is_right(grid: Lab) -> None:
+    a, b, graph = product(1500, 64, 600)
+    job = on_grid(grid, graph, grid.file(a, "a.npy"), grid.file(b, "b.npy"))
+    with grid.device() as honest, grid.device() as liar:
+        liar.spoil = lambda arrays: [array + np.float32(0.5) for array in arrays]
+        job = work_until(grid, job, [liar, honest])
+        key = liar.grant.device_key
+    assert job.state == "done"
+    assert job.lost.rejected >= 1
+    np.testing.assert_allclose(grid.result(job.outputs[0]), a @ b, rtol=1e-3, atol=1e-3)
+    paid = grid.node.read(
+        "select count(*) from outbox o join lease l on l.id = o.lease where l.device like ?",
+        f"{key}%",
+    )
+    assert paid == [(0,)]
+
+
+def test_fold_items_reach_the_workers_after_an_agreement(grid: Lab) -> None:
+    """Trusted devices of independent owners verify each other; the lab only folds."""
+    grid.node.node.rules = Rules(
+        catalog_hash=grid.node.node.rules.catalog_hash, vote_after_s=(0.0, 0.0),
+        audit_fraction=0.0,
+    )  # fmt: skip
+    values = np.arange(4000, dtype=np.float32).reshape(1000, 4)
+    with grid.device() as one, grid.device() as two:
+        for device in (one, two):
+            device.exchange()
+
+        async def trust_both() -> None:
+            await grid.node.node.store.write(lambda tx: tx.change("update device set passed = 10"))
+
+        grid.node.call(trust_both())
+        job = on_grid(grid, row_sums((1000, 4)), grid.file(values, "v.npy"))
+        job = work_until(grid, job, [one, two])
+    assert job.state == "done"
+    assert job.verified_by.equality + job.verified_by.agreement == job.tasks
+    assert Fold.__name__ in grid.node.workers.done
+    np.testing.assert_allclose(grid.result(job.outputs[0]), values.sum(1))

@@ -1,0 +1,122 @@
+"""The shell: effects after the transaction, loops that survive, blobs that race with deletion."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gpugoblin.errors import NodeError
+from server_stub.node.state import blobs
+from server_stub.node.state.words import JobChanged, Step
+from server_stub.node.work import Prepare
+from tests.helpers.lab import Lab, gate, product, row_sums, until
+from tests.helpers.node import LabNode
+
+__all__: list[str] = []
+
+
+def test_a_file_goes_with_the_last_reference_and_its_row_soon_after(tmp_path: Path) -> None:
+    with LabNode(tmp_path) as node:
+        store = node.workers.store
+        blob = store.put(b"bytes")
+        node.call(node.node.handle(lambda s: blobs.hold(s, blob, 5)))
+        assert store.has(blob)
+        node.call(node.node.handle(lambda s: blobs.release(s, blob)))
+        assert not store.has(blob)
+        until(lambda: node.read("select count(*) from blob") == [(0,)])
+
+
+def test_what_a_handler_raises_reaches_the_caller_and_changes_nothing(tmp_path: Path) -> None:
+    def body(step: Step) -> None:
+        step.tx.change("insert into meta values('half', '1')")
+        raise NodeError("user_unknown", name="x")
+
+    with LabNode(tmp_path) as node:
+        with pytest.raises(NodeError):
+            node.call(node.node.handle(body))
+        assert node.read("select count(*) from meta where key = 'half'") == [(0,)]
+
+
+def test_who_waits_for_a_job_is_woken(tmp_path: Path) -> None:
+    async def play(node: Any) -> float:
+        loop = asyncio.get_running_loop()
+        started_s = loop.time()
+        waiting = asyncio.create_task(node.wait_change("job_a", 20.0))
+        await asyncio.sleep(0)
+        await node.handle(lambda step: step.emit(JobChanged("job_a")))
+        await waiting
+        return loop.time() - started_s
+
+    with LabNode(tmp_path) as node:
+        assert node.call(play(node.node)) < 19.0
+
+
+def test_a_loop_that_fails_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from server_stub.node.state import verdicts
+
+    calls: list[int] = []
+
+    def stuck(step: Step) -> None:
+        calls.append(1)
+        if len(calls) == 1:
+            raise ValueError("a surprise")
+
+    monkeypatch.setattr(verdicts, "stuck", stuck)
+    with LabNode(tmp_path):
+        until(lambda: len(calls) >= 2)
+
+
+def test_a_blob_that_was_deleted_under_a_worker_is_made_again(tmp_path: Path) -> None:
+    """The same content let go of between the worker's answer and the transaction."""
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    from gpugoblin.wire.messages.task import Constraints
+    from gpugoblin.wire.signing import public_key_bytes
+    from tests.helpers.node import Workers
+
+    class Forgetful(Workers):
+        dropped = 0
+
+        def _do(self, work: Any) -> Any:
+            reply = super()._do(work)
+            if isinstance(work, Prepare) and self.dropped < 2:
+                self.dropped += 1
+                self.store.delete(reply.blob)  # type: ignore[union-attr]
+            return reply
+
+    key = public_key_bytes(Ed25519PrivateKey.generate()).hex()
+    workers = Forgetful(tmp_path / "state" / "blobs")
+    given = {"lab": "lab_abc", "confirmed_no_confidential_data": True, "coordinator_key": key}
+    with LabNode(tmp_path, workers=workers, **given) as node:
+        lab = Lab(node, tmp_path)
+        array = lab.file(np.ones((4, 4), np.float32), "v.npy")
+        lab.submit(row_sums((4, 4)), array, executor="grid", force=True,
+                   constraints=Constraints(sandbox="none"))  # fmt: skip
+        until(lambda: node.read("select count(*) from task where state = 'ready'") != [(0,)])
+        assert workers.dropped == 2
+        for (blob,) in node.read("select blob from task_input"):
+            assert workers.store.has(blob)
+        lab.client.close()
+
+
+def test_a_long_plan_is_made_in_a_window(tmp_path: Path) -> None:
+    with LabNode(tmp_path, window_tasks=8, slot_bytes=2**20) as node:
+        lab = Lab(node, tmp_path)
+        node.workers.hold = node.call(gate())
+        a, b, graph = product(60_000, 16, 100)
+        job = lab.submit(graph, lab.file(a, "a.npy"), lab.file(b, "b.npy"))
+        assert job.tasks > 16
+        until(lambda: node.read("select count(*) from task")[0][0] >= 8)
+        node.loop.call_soon_threadsafe(node.workers.hold.set)
+        most = 0
+        while job.state == "running":
+            job = lab.job(job.job, wait_s=2, after=job.verified)
+            open_rows = node.read("select count(*) from task where state in ('ready', 'waiting')")
+            most = max(most, open_rows[0][0])
+        assert job.state == "done"
+        assert most <= 8
+        lab.client.close()
