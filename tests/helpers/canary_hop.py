@@ -146,6 +146,11 @@ class Hop:
                     pump.cancel()
                 await asyncio.gather(*pumps, return_exceptions=True)
                 for end in (writer, ahead):
+                    if task is not None and task.cancelling():
+                        # asyncio closes a cancelled handler's transport itself; of a TLS transport
+                        # that was closed twice, abort would do nothing any more.
+                        end.transport.abort()
+                        continue
                     end.close()
                     # No wait for the other side's goodbye, which an idle peer never sends.
                     asyncio.get_running_loop().call_later(GOODBYE_S, end.transport.abort)
