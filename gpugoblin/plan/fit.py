@@ -76,13 +76,13 @@ class Fitted:
     @property
     def burden(self) -> float:
         """The cost; tiles far larger than they should be count for more."""
-        excess = max(1.0, self.totals.bound_bytes / (4 * TILE_BYTES))
+        excess = max(1.0, self.totals.bound_bytes / (2 * TILE_BYTES))
         return burden(self.totals) * math.sqrt(excess)
 
     @property
     def efficient(self) -> bool:
         """Whether cutting costs little."""
-        slim = self.totals.bound_bytes <= 4 * TILE_BYTES
+        slim = self.totals.bound_bytes <= 2 * TILE_BYTES
         return self.good and slim and work(self.totals) <= _EFFICIENT * self.ideal
 
 
