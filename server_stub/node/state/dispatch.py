@@ -55,6 +55,9 @@ def exchange(step: Step, party: Party, message: Exchange) -> ExchangeReply:
         code = leases.abandon(step, party, abandon.lease, abandon.reason)
         if code:
             refused.append(Refusal(abandon.lease, code))
+    named = _named(message)
+    if live > len(named):
+        live -= leases.expire_unheard(step, party, named)
     room = min(message.want, party.max_leases - live)
     issued = _issue(step, party, device, room, called) if room > 0 else []
     return ExchangeReply(
@@ -64,6 +67,13 @@ def exchange(step: Step, party: Party, message: Exchange) -> ExchangeReply:
         refused=tuple(refused),
         wait_s=_wait_s(step, message.want - len(issued)),
     )
+
+
+def _named(message: Exchange) -> frozenset[str]:
+    """Every lease that a device has, by its own words."""
+    commits = [result.lease for result in message.commits]
+    abandons = [abandon.lease for abandon in message.abandons]
+    return frozenset([*message.holding, *commits, *abandons])
 
 
 def signed_exchange(

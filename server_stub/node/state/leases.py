@@ -7,7 +7,7 @@ Owns: tables `lease` and `vote`. `issued -> committed -> uploaded -> accepted | 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -26,6 +26,7 @@ __all__ = [
     "credit_late",
     "drop_votes",
     "expire",
+    "expire_unheard",
     "in_states",
     "issue",
     "load",
@@ -253,6 +254,31 @@ def abandon(step: Step, party: Party, lease_id: str, reason: str) -> str:
     return ""
 
 
+def expire_unheard(step: Step, party: Party, named: Collection[str]) -> int:
+    """Ends leases that never reached their device: it names all that it has in each request.
+
+    Without this, an answer that is lost (a node that is started again, a cut connection) would
+    keep its tasks from everybody until the leases run out. Young leases are left alone: their
+    answer may be on its way. A device that has one all the same may still commit it, as with
+    every lease that is over.
+
+    Args:
+        named: every lease that the device holds, commits or gives back.
+
+    Returns:
+        how many were ended.
+    """
+    rows = step.tx.rows(
+        f"select {_COLUMNS} from lease where grant_id = ? and device = ?"  # noqa: S608 - constant
+        " and state = 'issued' and issued_s < ? order by issued_s, id",
+        (party.grant, party.device, step.now_s - step.rules.unheard_s),
+    )
+    unheard = [lease for row in rows if (lease := LeaseRow(*row)).id not in named]
+    for lease in unheard:
+        _expire_one(step, lease, "unheard")
+    return len(unheard)
+
+
 def expire(step: Step) -> int:
     """Ends every lease whose time is over; returns how many."""
     over = step.tx.rows(
@@ -265,14 +291,14 @@ def expire(step: Step) -> int:
     return len(over)
 
 
-def _expire_one(step: Step, lease: LeaseRow) -> None:
-    close(step, lease, "expired")
+def _expire_one(step: Step, lease: LeaseRow, cause: str = "") -> None:
+    close(step, lease, "expired", cause)
     # The hashes of an upload that never came must not bind a later commit of the same lease.
     step.tx.change("delete from vote where lease = ?", (lease.id,))
     step.tx.change("update job set lost_expired = lost_expired + 1 where id = ?", (lease.job,))
     task = tasks.load(step.tx, lease.task)
     if task is not None:
-        events.note(step, lease.job, "expired", task.number)
+        events.note(step, lease.job, "expired", task.number, cause)
         again(step, task, lease)
 
 

@@ -52,6 +52,7 @@ class Rules:
         lease_floor_s, lease_factor: a lease lasts `max(floor, factor * estimate)`, at most
             `lease_cap_s`.
         upload_s: how long the bytes of a committed result may take.
+        unheard_s: a device that does not name a lease of that age never got it.
         attempts: leases of one task that may come to nothing before the validator computes it.
         local_attempts: the same for the lab's own engine, where nobody else would come.
         trusted_passes: full checks at this lab before a device's vote counts in an agreement.
@@ -68,6 +69,7 @@ class Rules:
     lease_factor: float = 4.0
     lease_cap_s: float = 24 * 3600.0
     upload_s: float = 600.0
+    unheard_s: float = 15.0
     attempts: int = 8
     local_attempts: int = 3
     trusted_passes: int = 10

@@ -112,3 +112,55 @@ def test_the_own_engine_takes_tasks_in_the_plans_order(world: World) -> None:
     issued = world.handle(lambda step: dispatch.lease_local(step, 3))
     assert [one.number for one in issued] == [0, 1, 2]
     assert [one.number for one in world.handle(lambda s: dispatch.lease_local(s, 3))] == [3]
+
+
+def test_leases_whose_answer_was_lost_are_given_to_others_soon(world: World) -> None:
+    ready(world, count=2)
+    device = Device(party(0))
+    lost = world.exchange(device, Exchange(want=2, capabilities=CAPABILITIES))
+    assert lost is not None
+    device.held.clear()  # as if the answer had never come
+    young = world.exchange(device, Exchange(want=2))
+    assert young is not None
+    assert young.leases == ()
+    world.now_s += 16.0
+    again = world.exchange(device, Exchange(want=2))
+    assert again is not None
+    assert len(again.leases) == 2
+    states = "select state, cause, count(*) from lease group by 1, 2 order by 1"
+    found = world.connection.execute(states).fetchall()
+    assert found == [("expired", "unheard", 2), ("issued", "", 2)]
+
+
+def test_leases_that_a_device_names_are_left_alone(world: World) -> None:
+    ready(world, count=3)
+    device = Device(party(0))
+    first = world.exchange(device, Exchange(want=3, capabilities=CAPABILITIES))
+    assert first is not None
+    done, back, kept = (lease.lease for lease in first.leases)
+    world.now_s += 50.0
+    device.held = {kept}
+    reply = world.exchange(
+        device, Exchange(commits=(result(done),), abandons=(Abandon(back, "owner"),))
+    )
+    assert reply is not None
+    assert reply.uploads == (done,)
+    assert reply.cancelled == ()
+    states = "select id, state from lease"
+    assert dict(world.connection.execute(states).fetchall()) == {
+        done: "committed", back: "abandoned", kept: "issued",
+    }  # fmt: skip
+
+
+def test_one_that_was_heard_of_too_late_may_still_be_committed(world: World) -> None:
+    ready(world, count=1)
+    device = Device(party(0))
+    first = world.exchange(device, Exchange(want=1, capabilities=CAPABILITIES))
+    assert first is not None
+    (lease,) = first.leases
+    device.held.clear()
+    world.now_s += 16.0
+    world.exchange(device, Exchange())
+    reply = world.exchange(device, Exchange(commits=(result(lease.lease),)))
+    assert reply is not None
+    assert reply.uploads == (lease.lease,)
