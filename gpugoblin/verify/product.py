@@ -36,8 +36,10 @@ from gpugoblin.verify.projection import RightHand, draw, right_hand
 __all__ = ["ProductCheck", "ProductVerdict", "check_product", "project_right", "row_energy"]
 
 _STEPS: Final = 8
+_LONG: Final = 4096
 _LEAST_STEP: Final = 16
 _SPIKE: Final = 3.4
+_CHAIN: Final = 512
 _TINY: Final = 2.0**-126
 _LARGEST: Final = 1e34
 
@@ -116,7 +118,8 @@ class _RowsCheck:
         expected = np.zeros((left.shape[0], gain.size), np.float32)
         spread = np.zeros(left.shape[0])
         peak = np.zeros(expected.shape, np.float32)
-        step = max(_LEAST_STEP, -(-self._inner // _STEPS))
+        steps = _STEPS if self._inner >= _LONG else _STEPS // 2
+        step = max(_LEAST_STEP, -(-self._inner // steps))
         with np.errstate(all="ignore"):
             for start in range(0, self._inner, step):
                 stop = start + step
@@ -171,7 +174,12 @@ class _RowsCheck:
         np.einsum("ibw,bw->ib", grouped, signs, out=found[:, :whole])
         if cut < columns:
             found[:, whole] = rows[:, cut:] @ secret.signs[cut:]
-        np.matmul(rows, secret.matrix[:, blocks:], out=found[:, blocks:])
+        # BLAS sums a product this narrow in one chain; in pieces the sums stay short.
+        dense = np.zeros((rows.shape[0], found.shape[1] - blocks))
+        for start in range(0, columns, _CHAIN):
+            stop = start + _CHAIN
+            dense += np.matmul(rows[:, start:stop], secret.matrix[start:stop, blocks:])
+        found[:, blocks:] = dense
         return found
 
     def _carry_energy(self, carry: Array) -> Array:
