@@ -109,7 +109,7 @@ async def serve(port: int, directory: Path, coordinator_key: str) -> None:
     await node.handle(lambda step: fill(step, graph))
     tickets = Tickets(key, LAB, bytes.fromhex(coordinator_key))
     door = servers.Door(
-        application(Devices(node, tickets).routes()), servers.bind_tcp("127.0.0.1", port)
+        Devices(node, tickets).front(application([])), servers.bind_tcp("127.0.0.1", port)
     )
     await door.open()
     print("ready", flush=True)

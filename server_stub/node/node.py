@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from gpugoblin.blobs.store import BlobStore
 from gpugoblin.clock import Clock
-from gpugoblin.errors import GoblinError, StoreError
+from gpugoblin.errors import GoblinError, NodeError, StoreError
 from server_stub.node import answers, items, results
 from server_stub.node.executors.base import Executor, Fleet
 from server_stub.node.executors.grid import GridExecutor
@@ -60,6 +60,7 @@ __all__ = ["Node"]
 
 BATCH_TASKS: Final = 32
 TICK_S: Final = 1.0
+DATABASE_FAILED: Final = "database_failed"
 
 T = TypeVar("T")
 
@@ -99,6 +100,8 @@ class Node:
         self._generate = asyncio.Event()
         self._loops: list[asyncio.Task[None]] = []
         self._deleted: list[str] = []
+        self.trouble: NodeError | None = None
+        self._facts: dict[tuple[str, str], tuple[Any, ...]] = {}
         self._spawned: set[asyncio.Task[None]] = set()
         self._uploads: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
@@ -147,15 +150,32 @@ class Node:
         behind = self.work.validator_wait_s() > 2.0 * self.rules.lease_floor_s
 
         def body(tx: Tx) -> tuple[T, list[Effect]]:
-            step = Step(tx, self.clock.wall_s(), self.rng, self.rules, behind)
+            step = Step(tx, self.clock.wall_s(), self.rng, self.rules, behind, facts=self._facts)
             result = handler(step)
             events.settle(step)
             return result, step.effects
 
-        result, effects = await self.store.write(body, self._drop_files)
+        try:
+            result, effects = await self.store.write(body, self._drop_files)
+        except NodeError as error:
+            if error.code == DATABASE_FAILED:
+                self.trouble = error
+            raise
+        self.trouble = None
         for effect in effects:
             self._carry_out(effect)
         return result
+
+    async def persist(self, handler: Callable[[Step], T]) -> T:
+        """As `handle`, for news that nobody would bring again: a full disk is waited for."""
+        while True:
+            try:
+                return await self.handle(handler)
+            except NodeError as error:
+                if error.code != DATABASE_FAILED:
+                    raise
+                log.error("%s", error)
+            await asyncio.sleep(TICK_S)
 
     def _drop_files(self, outcome: tuple[Any, list[Effect]]) -> None:
         """Runs in the writer's thread: no other transaction can name these blobs meanwhile."""
@@ -209,15 +229,15 @@ class Node:
             await asyncio.to_thread(results.publish, rows)
         except StoreError as error:
             code, text = error.code, str(error)
-            await self.handle(lambda step: jobs.fail(step, job, code, None, text))
+            await self.persist(lambda step: jobs.fail(step, job, code, None, text))
             return
-        await self.handle(lambda step: jobs.finish(step, job))
+        await self.persist(lambda step: jobs.finish(step, job))
         self.planner.forget(job)
 
     async def _discard(self, job: str) -> None:
         rows = await self.store.read(lambda tx: arrays.of_job(tx, job))
         await asyncio.to_thread(results.discard, rows)
-        await self.handle(lambda step: arrays.discarded(step, job))
+        await self.persist(lambda step: arrays.discarded(step, job))
 
     async def wait_change(self, job: str, timeout_s: float) -> None:
         """Returns when the job has changed, or after `timeout_s`."""
@@ -239,16 +259,16 @@ class Node:
             answers.apply(step, effect, reply)
             return True
 
-        if not await self.handle(body):
+        if not await self.persist(body):
             # The same content was let go of elsewhere in between: make it again.
             self.work.start(effect)
 
     async def _failed(self, effect: RunWork, error: GoblinError, again: bool) -> None:
         log.warning("%s of task %s: %s", effect.purpose, effect.task, error)
         if again:
-            await self.handle(lambda step: answers.waiting(step, effect, error))
+            await self.persist(lambda step: answers.waiting(step, effect, error))
         else:
-            await self.handle(
+            await self.persist(
                 lambda step: verdicts.work_failed(
                     step, effect.purpose, effect.task, effect.lease, error.code, str(error)
                 )
@@ -280,7 +300,7 @@ class Node:
             flops = item.flops if isinstance(item, Compute) else 0
             return rates.learn(step, flops, reply.compute_s)
 
-        self.local.learn(await self.handle(body))
+        self.local.learn(await self.persist(body))
 
     async def local_waits(self, lease: dispatch.LocalLease, error: GoblinError) -> None:
         await self._failed(RunWork("compute", lease.task, lease.lease), error, True)
@@ -314,7 +334,11 @@ class Node:
             trust.forget_nonces(step)
             blobs.forget(step, deleted)
 
-        await self.handle(body)
+        try:
+            await self.handle(body)
+        except BaseException:
+            self._deleted += deleted
+            raise
 
     async def _generate_all(self) -> None:
         """Keeps a window of tasks ahead for every running job."""
@@ -324,7 +348,9 @@ class Node:
                     pass
             except GoblinError as error:
                 code, text = error.code, str(error)
-                await self.handle(lambda step: jobs.fail(step, job, code, None, text))  # noqa: B023
+                if code == DATABASE_FAILED:
+                    raise  # the job is not at fault; the loop comes back to it
+                await self.persist(lambda step: jobs.fail(step, job, code, None, text))  # noqa: B023
 
     async def _generate_some(self, job: str) -> bool:
         """Adds a batch of tasks if the window has room; says whether it did."""

@@ -160,7 +160,7 @@ class Service:
         if tcp is not None:
             self.tls = await asyncio.to_thread(tls_files, settings)
             devices = Devices(self.node, self.tickets)
-            app = application([*devices.routes(), *clients.routes()])
+            app = devices.front(application([*devices.routes(), *clients.routes()]))
             door = servers.Door(app, tcp, (self.tls.certificate, self.tls.key))
             self.port = door.port
             await self._open_door(door)

@@ -74,12 +74,18 @@ def row_sums(shape: tuple[int, ...], dtype: str = "float32") -> bytes:
 
 
 class Lab:
-    """A node and its researcher."""
+    """A node and its researcher. A context manager around the researcher's connection."""
 
     def __init__(self, node: LabNode, root: Path) -> None:
         self.node = node
         self.root = root
         self.client: Transport = node.transport()
+
+    def __enter__(self) -> Lab:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.client.close()
 
     def file(self, array: np.ndarray, name: str) -> ArrayInfo:
         path = self.root / name

@@ -163,7 +163,7 @@ class Clients:
         def look(tx: Tx) -> JobInfo:
             return jobs.info(tx, jobs.find(tx, user.name, name))
 
-        return await self._node.store.read(look)
+        return _told(await self._node.store.read(look), self._node.trouble)
 
     async def _job_id(self, request: Request, user: users.User) -> str:
         name = request.path_params["job"]
@@ -195,3 +195,10 @@ class Clients:
         number = replies.integer(request, "output", 0, 0, 63)
         job = await self._job_id(request, user)
         return await downloads.container(self._node, job, number)
+
+
+def _told(info: JobInfo, trouble: GoblinError | None) -> JobInfo:
+    """A running job waits for what the node waits for, and cannot write down."""
+    if trouble is None or info.state != "running" or info.error_code:
+        return info
+    return msgspec.structs.replace(info, error_code=trouble.code, error_text=str(trouble))

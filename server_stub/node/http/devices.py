@@ -16,7 +16,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gpugoblin.blobs.chunk import CHUNK_BYTES
 from gpugoblin.blobs.store import BlobStore
@@ -39,6 +39,7 @@ __all__ = ["Devices"]
 MAX_PIECE_BYTES: Final = 2 * CHUNK_BYTES
 HASH_IN_THREAD_BYTES: Final = 256 * 1024
 READ_BYTES: Final = MIB
+EXCHANGE_PATH: Final = "/v1/lease/exchange"
 GRANT_HEADER: Final = "goblin-grant"
 TICKET_HEADER: Final = "goblin-ticket"
 
@@ -54,12 +55,23 @@ class Devices:
     def routes(self) -> list[BaseRoute]:
         """Every route, for the door with TLS."""
         return [
-            Route("/v1/lease/exchange", _Exchange(self)),
             Route("/v1/lease/uploaded", self._uploaded, methods=["POST"]),
             Route("/v1/blobs/{blob}/manifest", self._manifest, methods=["GET"]),
             Route("/v1/blobs/{blob}", self._blob, methods=["GET"]),
             Route("/v1/results/{lease}/{slot:int}", self._put_result, methods=["PUT"]),
         ]
+
+    def front(self, app: ASGIApp) -> ASGIApp:
+        """The exchange, which is what a busy node does most, before the routes of `app`."""
+        exchange = _Exchange(self)
+
+        async def dispatch(scope: Scope, receive: Receive, send: Send) -> None:
+            if scope["type"] == "http" and scope["path"] == EXCHANGE_PATH:
+                await exchange(scope, receive, send)
+            else:
+                await app(scope, receive, send)
+
+        return dispatch
 
     async def party(
         self, headers: Mapping[str, str], method: str, path: str, body: bytes
@@ -173,7 +185,7 @@ class Devices:
 
 
 class _Exchange:
-    """The exchange as a bare ASGI endpoint: it is what a busy node does most."""
+    """The exchange as a bare ASGI endpoint."""
 
     def __init__(self, devices: Devices) -> None:
         self._devices = devices
@@ -191,6 +203,9 @@ class _Exchange:
             data = encode(reply)
         except GoblinError as error:
             await replies.error_response(error)(scope, receive, send)
+            return
+        except Exception as error:  # the edge of a request: the log has it all
+            await (await replies.on_surprise(request, error))(scope, receive, send)
             return
         length = str(len(data)).encode()
         head = [(b"content-type", b"application/json"), (b"content-length", length)]

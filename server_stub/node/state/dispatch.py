@@ -6,7 +6,7 @@ Owns: the order inside an exchange (commits, then abandons, then leases) and wha
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -26,6 +26,7 @@ __all__ = ["LocalLease", "exchange", "lease_local", "signed_exchange"]
 
 _SHAPE = msgspec.json.Decoder(tuple[int, ...])
 
+MAX_FACTS: Final = 1024
 NO_TICKET = "-"
 """Stands where the service puts the blob ticket, which only it can sign."""
 
@@ -139,13 +140,7 @@ def _lease(
     estimate_s = task.flops / max(device.flops_per_s, 1e8)
     estimate_s += task.bytes_moved / max(device.bytes_per_s, 1e5)
     lease, until_s = leases.issue(step, task, party, role, estimate_s)
-    row = step.tx.one(
-        "select g.data, g.operators, j.numeric_class, j.assurance, j.constraints"
-        " from job j, graph g where j.id = ? and g.hash = ?",
-        (task.job, task.graph),
-    )
-    assert row is not None  # noqa: S101 - a task has its job and its graph
-    graph, operators, numeric_class, assurance, demands = row
+    graph, operators, numeric_class, assurance, demands = _facts(step, task)
     inputs = _inputs(step, task.id)
     sent = step.sent_bytes.get(task.job, 0)
     step.sent_bytes[task.job] = sent + sum(source.nbytes for source in inputs)
@@ -160,11 +155,33 @@ def _lease(
             memory_bound_bytes=task.memory_bound_bytes, flops=task.flops,
             bytes_moved=task.bytes_moved, weight_version=0, seed_key=b"",
             catalog_hash=step.rules.catalog_hash,
-            operator_versions=msgspec.json.decode(operators),
-            constraints=msgspec.json.decode(demands, type=Constraints), priority=-task.prio,
+            operator_versions=operators,
+            constraints=demands, priority=-task.prio,
             affinity_key=task.affinity, deadline_class="normal",
         ),
     )  # fmt: skip
+
+
+def _facts(step: Step, task: tasks.TaskRow) -> tuple[Any, ...]:
+    """What never changes about a task's graph and job, read once a life of the node."""
+    key = (task.job, task.graph)
+    known = step.facts.get(key)
+    if known is None:
+        row = step.tx.one(
+            "select g.data, g.operators, j.numeric_class, j.assurance, j.constraints"
+            " from job j, graph g where j.id = ? and g.hash = ?",
+            key,
+        )
+        assert row is not None  # noqa: S101 - a task has its job and its graph
+        operators, demands = row[1], row[4]
+        known = (
+            row[0], msgspec.json.decode(operators), row[2], row[3],
+            msgspec.json.decode(demands, type=Constraints),
+        )  # fmt: skip
+        if len(step.facts) >= MAX_FACTS:
+            step.facts.clear()
+        step.facts[key] = known
+    return known
 
 
 def _method(verify: str) -> Any:

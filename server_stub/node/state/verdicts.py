@@ -36,6 +36,10 @@ __all__ = [
 
 UploadedState = Literal["checking", "late", "cancelled", "missing"]
 
+OPEN = "result_open"
+"""`gpugoblin.verify.compare`: no bound tells an honest result from a false one where this one
+differs. Its device is credited, its bytes are not used."""
+
 
 def uploaded(
     step: Step, party: Party, lease_id: str, present: Sequence[bool]
@@ -207,7 +211,7 @@ def recomputed(step: Step, task_id: int, lease: str, reply: Checked) -> None:
         step.emit(RunWork("recompute", task.id))
         return
     if row is not None:
-        outcome.reject_lease(step, task, lease, reply.code or "result_refused")
+        _judge(step, task, lease, reply)
     step.tx.change(
         "insert into builds values(?, ?) on conflict do nothing",
         (task.job, reply.engine_build or VALIDATOR),
@@ -222,12 +226,17 @@ def judged(step: Step, task_id: int, lease: str, reply: Checked) -> None:
     row = leases.load(step.tx, lease)
     if task is None or row is None or row.state != "uploaded":
         return
-    if reply.accepted:
-        outcome.accept_lease(step, task, lease, full=True)
+    _judge(step, task, lease, reply)
+    tasks.release_inputs_unless_judged(step, task_id)
+
+
+def _judge(step: Step, task: tasks.TaskRow, lease: str, reply: Checked) -> None:
+    """What the validator's word means for a device whose result is not the one that is used."""
+    if reply.accepted or reply.code == OPEN:
+        outcome.accept_lease(step, task, lease, full=reply.accepted)
         leases.drop_votes(step, lease)
     else:
         outcome.reject_lease(step, task, lease, reply.code or "result_refused")
-    tasks.release_inputs_unless_judged(step, task_id)
 
 
 def folded(step: Step, task_id: int) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from server_stub.node.store.protocol import Tx
 
@@ -166,6 +166,7 @@ class Step:
         validator_behind: the validator's queue is longer than two lease times: lease less.
         notes, sent_bytes: for the jobs' diaries and counters, written by `events.settle` at the
             end of the step in one statement a job.
+        facts: what never changes about (job, graph), kept by the node from step to step.
     """
 
     tx: Tx
@@ -176,6 +177,7 @@ class Step:
     effects: list[Effect] = field(default_factory=list)
     notes: list[tuple[str, str, int | None, str]] = field(default_factory=list)
     sent_bytes: dict[str, int] = field(default_factory=dict)
+    facts: dict[tuple[str, str], tuple[Any, ...]] = field(default_factory=dict)
 
     def emit(self, effect: Effect) -> None:
         if effect not in self.effects:

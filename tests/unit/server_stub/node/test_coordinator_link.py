@@ -138,8 +138,7 @@ def test_a_coordinator_that_is_away_stops_nothing(tmp_path: Path) -> None:
     from tests.helpers.lab import Lab, row_sums
 
     given = {"lab": LAB, "coordinator_address": "http://127.0.0.1:9"}
-    with LabNode(tmp_path, **given) as node:
-        lab = Lab(node, tmp_path)
+    with LabNode(tmp_path, **given) as node, Lab(node, tmp_path) as lab:
         array = lab.file(np.ones((4, 4), np.float32), "v.npy")
         assert lab.wait(lab.submit(row_sums((4, 4)), array)).state == "done"
         link = node.service.link
@@ -149,7 +148,6 @@ def test_a_coordinator_that_is_away_stops_nothing(tmp_path: Path) -> None:
             assert time.monotonic() < ends_s
             time.sleep(0.01)
         assert "coordinator_away" in link.last_error
-        lab.client.close()
 
 
 def test_pauses_grow_with_full_jitter_up_to_a_limit() -> None:

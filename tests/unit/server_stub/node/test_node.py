@@ -91,8 +91,7 @@ def test_a_blob_that_was_deleted_under_a_worker_is_made_again(tmp_path: Path) ->
     key = public_key_bytes(Ed25519PrivateKey.generate()).hex()
     workers = Forgetful(tmp_path / "state" / "blobs")
     given = {"lab": "lab_abc", "confirmed_no_confidential_data": True, "coordinator_key": key}
-    with LabNode(tmp_path, workers=workers, **given) as node:
-        lab = Lab(node, tmp_path)
+    with LabNode(tmp_path, workers=workers, **given) as node, Lab(node, tmp_path) as lab:
         array = lab.file(np.ones((4, 4), np.float32), "v.npy")
         lab.submit(row_sums((4, 4)), array, executor="grid", force=True,
                    constraints=Constraints(sandbox="none"))  # fmt: skip
@@ -100,12 +99,10 @@ def test_a_blob_that_was_deleted_under_a_worker_is_made_again(tmp_path: Path) ->
         assert workers.dropped == 2
         for (blob,) in node.read("select blob from task_input"):
             assert workers.store.has(blob)
-        lab.client.close()
 
 
 def test_a_long_plan_is_made_in_a_window(tmp_path: Path) -> None:
-    with LabNode(tmp_path, window_tasks=8, slot_bytes=2**20) as node:
-        lab = Lab(node, tmp_path)
+    with LabNode(tmp_path, window_tasks=8, slot_bytes=2**20) as node, Lab(node, tmp_path) as lab:
         node.workers.hold = node.call(gate())
         a, b, graph = product(60_000, 16, 100)
         job = lab.submit(graph, lab.file(a, "a.npy"), lab.file(b, "b.npy"))
@@ -119,4 +116,3 @@ def test_a_long_plan_is_made_in_a_window(tmp_path: Path) -> None:
             most = max(most, open_rows[0][0])
         assert job.state == "done"
         assert most <= 8
-        lab.client.close()

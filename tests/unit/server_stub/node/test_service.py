@@ -63,18 +63,14 @@ def test_an_engine_that_dies_is_tried_again_then_the_job_fails(lab: Lab) -> None
 
 def test_a_restart_goes_on_where_the_node_stopped(tmp_path: Path) -> None:
     values = np.arange(20, dtype=np.float32).reshape(5, 4)
-    with LabNode(tmp_path) as node:
-        lab = Lab(node, tmp_path)
+    with LabNode(tmp_path) as node, Lab(node, tmp_path) as lab:
         node.workers.hold = node.call(gate())
         job = lab.submit(row_sums((5, 4)), lab.file(values, "v.npy"), name="long")
         until(lambda: lab.job("long").leased == 1)
-        lab.client.close()
-    with LabNode(tmp_path) as node:
-        lab = Lab(node, tmp_path)
+    with LabNode(tmp_path) as node, Lab(node, tmp_path) as lab:
         done = lab.wait(lab.job("long"))
         assert (done.job, done.state) == (job.job, "done")
         np.testing.assert_allclose(lab.result(done.outputs[0]), values.sum(1))
-        lab.client.close()
 
 
 def test_a_second_node_on_the_same_state_is_refused(lab: Lab) -> None:

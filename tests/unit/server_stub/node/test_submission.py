@@ -8,6 +8,9 @@ import msgspec
 import numpy as np
 import pytest
 
+from gpugoblin.catalog.spec import TensorSpec
+from gpugoblin.graph.builder import GraphBuilder
+from gpugoblin.graph.serialize import encode as encode_graph
 from gpugoblin.wire.messages.job import (
     ArrayInfo,
     JobEvents,
@@ -109,31 +112,33 @@ def _with_id(info: ArrayInfo, array: str) -> ArrayInfo:
 
 
 def test_results_that_do_not_fit_the_disk(tmp_path: Path) -> None:
-    with LabNode(tmp_path, reserve_bytes=1 << 60) as node:
-        lab = Lab(node, tmp_path)
+    with LabNode(tmp_path, reserve_bytes=1 << 60) as node, Lab(node, tmp_path) as lab:
         array = lab.file(np.ones((4, 4), np.float32), "v.npy")
         error = refused("results_do_not_fit", lambda: lab.submit(row_sums((4, 4)), array))
         assert error.status == 507
-        lab.client.close()
 
 
 def test_a_task_larger_than_the_engine(tmp_path: Path) -> None:
-    with LabNode(tmp_path, slot_bytes=2**20, engine_memory_bytes=64 * 2**20) as node:
-        lab = Lab(node, tmp_path)
-        array = lab.file(np.ones((2, 2**20), np.float32), "v.npy")
+    with (
+        LabNode(tmp_path, slot_bytes=2**20, engine_memory_bytes=64 * 2**20) as node,
+        Lab(node, tmp_path) as lab,
+    ):
+        array = lab.file(np.ones(2**21, np.float32), "v.npy")
+        builder = GraphBuilder()
+        value = builder.input(TensorSpec("float32", (2**21,)))
+        ordered = builder.add_many("topk", (value,), axis=0, k=2**20)
+        graph = encode_graph(builder.build((ordered[0],)))
         with pytest.raises(RemoteError) as caught:
-            lab.submit(row_sums((2, 2**20)), array, block_axis=0)
+            lab.submit(graph, array)
         assert caught.value.status == 400
-        lab.client.close()
+        assert "MiB" in caught.value.what or "bytes" in caught.value.what, "it says the figure"
 
 
 def test_jobs_may_leave_only_with_the_labs_word(tmp_path: Path) -> None:
-    with LabNode(tmp_path, lab=LAB) as node:
-        lab = Lab(node, tmp_path)
+    with LabNode(tmp_path, lab=LAB) as node, Lab(node, tmp_path) as lab:
         array = lab.file(np.ones((4, 4), np.float32), "v.npy")
         refused("not_confirmed", lambda: lab.submit(row_sums((4, 4)), array, executor="grid"))
         assert lab.submit(row_sums((4, 4)), array).plan.executor == "local"
-        lab.client.close()
 
 
 def test_a_job_that_the_grid_would_slow_down_is_refused_with_the_figure(grid: Lab) -> None:
