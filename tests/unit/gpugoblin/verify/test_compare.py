@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -11,7 +13,7 @@ from gpugoblin.errors import VerifyError
 from gpugoblin.graph.builder import GraphBuilder
 from gpugoblin.graph.interpret import interpret
 from gpugoblin.graph.ir import Graph
-from gpugoblin.verify.compare import compare, judge_recomputed
+from gpugoblin.verify.compare import CompareVerdict, compare, judge_recomputed
 
 
 def tanh_graph() -> Graph:
@@ -139,3 +141,52 @@ def test_validator_on_other_graphs() -> None:
     off[0, 0] += np.float32(1e-3)
     assert not judge_recomputed(graph, inputs, own, (off,), "float32").accepted
     assert not judge_recomputed(graph, inputs, own, (off,), "exact").accepted
+
+
+def judged(graph: Graph, inputs: list[Array], change: Callable[[Array], None]) -> CompareVerdict:
+    own = interpret(graph, inputs)
+    other = tuple(array.copy() for array in own)
+    change(other[0])
+    verdict = judge_recomputed(graph, inputs, own, other, "float32")
+    assert compare(graph, inputs, own, other, "float32").accepted == verdict.accepted
+    return verdict
+
+
+def test_beside_a_pole_nobodys_word_is_taken() -> None:
+    builder = GraphBuilder()
+    x = builder.input(TensorSpec("float32", (8, 64)))
+    total = builder.add("reduce", [x], axes=(1,), function="sum")
+    graph = builder.build([builder.add("formula", [total], tree=call_formula("log"))])
+    cancelling = np.tile(np.array([1e8, -1e8], np.float32), (8, 32))
+    verdict = judged(graph, [cancelling], lambda out: out.__setitem__(3, 777.0))
+    assert (verdict.accepted, verdict.code) == (False, "result_open")
+
+
+@pytest.mark.parametrize("index", [-99, 50])
+def test_an_index_among_equals_is_not_taken_on_trust(index: int) -> None:
+    builder = GraphBuilder()
+    a = builder.input(TensorSpec("float32", (4, 32)))
+    b = builder.input(TensorSpec("float32", (32, 100)))
+    product = builder.add("matmul", [a, b])
+    graph = builder.build([builder.add("reduce_arg", [product], axis=1, function="argmax")])
+    random = np.random.default_rng(1)
+    left = random.standard_normal((4, 32)).astype(np.float32)
+    right = np.tile(random.standard_normal((32, 1)).astype(np.float32), (1, 100))
+    verdict = judged(graph, [left, right], lambda out: out.__setitem__(0, index))
+    assert (verdict.accepted, verdict.code) == (False, "result_open")
+
+
+def test_a_bool_is_the_byte_0_or_1() -> None:
+    builder = GraphBuilder()
+    x = builder.input(TensorSpec("float32", (8,)))
+    graph = builder.build([builder.add("cast", [x], dtype="bool")])
+    inputs = [np.arange(8, dtype=np.float32)]
+
+    def change(out: Array) -> None:
+        out.view(np.uint8)[3] = 7
+
+    assert judged(graph, inputs, change).code == "result_mismatch"
+    own = interpret(graph, inputs)
+    odd = (own[0].copy(),)
+    change(odd[0])
+    assert not compare(graph, inputs, odd, own, "exact").accepted

@@ -156,6 +156,25 @@ def _result(world: World, device: Device, lease: str, text: str) -> None:
     world.handle(lambda step: verdicts.uploaded(step, device.party, lease, [True]))
 
 
+@pytest.mark.parametrize("purpose", ["recomputed", "judged"])
+def test_an_open_result_is_credited_and_not_used(world: World, purpose: str) -> None:
+    """Nothing tells who is right: the validator's bytes are used, and nobody is blamed."""
+    one_task(world, "recompute")
+    device = Device(party(0))
+    lease = _lease(world, device)
+    _result(world, device, lease, "theirs")
+    task = row(world, "select id from task")[0]
+    reply = Checked("w", False, "result_open", 0.5, 1.0, ("c" * 64,), "build-validator")
+    if purpose == "judged":
+        world.handle(lambda step: verdicts.judged(step, task, lease, reply))
+    world.handle(lambda step: verdicts.recomputed(step, task, lease, reply))
+    assert row(world, "select state, winner from task") == ("used", "validator")
+    assert row(world, "select blob from fold") == ("c" * 64,)
+    assert row(world, "select state from lease") == ("accepted",)
+    assert row(world, "select passed, rejected from device") == (0, 0)
+    assert row(world, "select count(*) from outbox") == (1,)
+
+
 def test_three_rejections_end_in_quarantine(world: World) -> None:
     job = world.submit(Shape(6, 1, "product"))
     world.every(1.0, world.tick)
