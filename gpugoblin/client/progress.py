@@ -85,13 +85,21 @@ class TerminalRenderer:
             self._task,
             total=status.tasks,
             completed=status.tasks if status.info.state == "done" else status.verified,
-            note="" if status.info.state == "running" else status.info.state,
+            note=_note(status),
         )
         self._bar.refresh()
 
     def close(self) -> None:
         if self._bar is not None:
             self._bar.stop()
+
+
+def _note(status: StatusView) -> str:
+    """Beside the bar: how the job ended, or what it waits for."""
+    if status.info.state != "running":
+        return status.info.state
+    waits_for = status.info.error_code.replace("_", " ")
+    return f"waits: {waits_for}" if waits_for else ""
 
 
 class NotebookRenderer:

@@ -27,7 +27,10 @@ class Abandon(Struct, frozen=True, forbid_unknown_fields=True):
 
 @message("lease.exchange", sender="device", receiver="node", max_bytes=256 * 1024)
 class Exchange(Struct, frozen=True, forbid_unknown_fields=True):
-    """Commit results, abandon leases, ask for `want` more. `capabilities` in the first one."""
+    """Commit results, abandon leases, ask for `want` more. `capabilities` in the first one.
+
+    `holding` is every other lease that the device has: one that it does not name never reached it.
+    """
 
     commits: Annotated[tuple[Result, ...], Meta(max_length=64)] = ()
     abandons: Annotated[tuple[Abandon, ...], Meta(max_length=64)] = ()

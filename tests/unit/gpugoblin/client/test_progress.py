@@ -83,6 +83,18 @@ def test_a_terminal_has_a_bar_that_reaches_its_end(status: StatusView) -> None:
     assert "4/4" in stream.getvalue()
 
 
+def test_a_bar_says_what_a_job_waits_for(status: StatusView) -> None:
+    stream, clock = Terminal(), Ticking()
+    renderer = TerminalRenderer(stream, clock)
+    clock.now_s = 1.0
+    waiting = msgspec.structs.replace(status.info, error_code="disk_full", error_text="Make space.")
+    renderer.update(StatusView(waiting))
+    assert "waits: disk full" in stream.getvalue()
+    renderer.update(status)
+    renderer.close()
+    assert "waits" not in stream.getvalue().rpartition("disk full")[2]
+
+
 def test_a_notebook_has_one_display_that_is_drawn_over(status: StatusView) -> None:
     shown: list[Any] = []
 

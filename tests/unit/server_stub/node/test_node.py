@@ -116,3 +116,74 @@ def test_a_long_plan_is_made_in_a_window(tmp_path: Path) -> None:
             most = max(most, open_rows[0][0])
         assert job.state == "done"
         assert most <= 8
+
+
+class FullDisk:
+    """A store whose transactions fail, each named, while the disk is full."""
+
+    def __init__(self, node: LabNode) -> None:
+        self._store = node.node.store
+        self.is_full = False
+        self.refused = 0
+        node.node.store = self
+
+    def write(self, body: Any, after: Any = None) -> Any:
+        if not self.is_full:
+            return self._store.write(body, after)
+        self.refused += 1
+        return _refused()
+
+    def read(self, body: Any) -> Any:
+        return self._store.read(body)
+
+
+async def _refused() -> None:
+    raise NodeError("database_failed", reason="database or disk is full")
+
+
+def test_answers_wait_for_a_database_that_is_full(tmp_path: Path) -> None:
+    """Nobody would bring them again: their jobs would stand still until the next start."""
+    with LabNode(tmp_path) as node:
+        lab = Lab(node, tmp_path)
+        node.workers.hold = node.call(gate())
+        disk = FullDisk(node)
+        a, b, graph = product(30, 4, 7)
+        done = lab.submit(graph, lab.file(a, "a.npy"), lab.file(b, "b.npy"))
+        sums = lab.submit(row_sums((4, 4)), lab.file(np.ones((4, 4), np.float32), "v.npy"))
+        until(lambda: lab.job(done.job).leased == lab.job(sums.job).leased == 1)
+        disk.is_full = True
+        node.call(_open(node.workers.hold))
+        until(lambda: disk.refused > 2)
+        waiting = lab.job(done.job)
+        assert (waiting.state, waiting.error_code) == ("running", "database_failed")
+        assert "Make space" in waiting.error_text
+        disk.is_full = False
+        for job in (done, sums):
+            ended = lab.wait(job)
+            assert (ended.state, ended.error_code) == ("done", "")
+        lab.client.close()
+
+
+async def _open(hold: asyncio.Event) -> None:
+    hold.set()
+
+
+def test_a_plan_that_cannot_be_written_now_is_no_fault_of_its_job(tmp_path: Path) -> None:
+    with LabNode(tmp_path) as node:
+        lab = Lab(node, tmp_path)
+        disk = FullDisk(node)
+        array = lab.file(np.ones((4, 4), np.float32), "v.npy")
+        generate = node.node._generate_some
+
+        async def full_disk(job: str) -> bool:
+            disk.is_full = True
+            try:
+                return await generate(job)
+            finally:
+                disk.is_full = False
+                node.node._generate_some = generate  # type: ignore[method-assign]
+
+        node.node._generate_some = full_disk  # type: ignore[method-assign]
+        job = lab.wait(lab.submit(row_sums((4, 4)), array))
+        assert (job.state, disk.refused) == ("done", 1)
+        lab.client.close()
