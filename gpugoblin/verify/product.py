@@ -1,7 +1,7 @@
 """The product check: is C really A B (+ carry), for the cost of a few vectors?
 
 Owns: the decision about returned products (R. Freivalds 1977, with a rounding-aware threshold).
-Must not: trust anything of the result: scales and thresholds come from trusted operands only.
+Must not: trust anything of the result that could help a wrong one (see the last paragraph).
 
 For secret vectors R the check compares C R with A (B R) + carry R, row by row. The error of row i
 under vector v is divided by
@@ -14,6 +14,11 @@ the inner axis. The first part is the size of the row for unrelated data, the se
 with a common sign and for sums that cancel; both bound the rounding of any summation order. Where a
 partial sum stands out of its row by more than any of unrelated data does, a few large elements make
 it, and its own size takes the place of the bracket.
+
+Where rows of A resemble some columns of B and not others (patches of one photograph), the result is
+much larger in a few blocks than both parts say, and so is its honest rounding. So scale^2 is at
+least the energy of the returned row under v. That helps no liar: a threshold of 1e-5 times what was
+returned grows by 1e-5 of the lie, while the lie itself shows with its whole size.
 """
 
 from __future__ import annotations
@@ -152,10 +157,12 @@ class _RowsCheck:
             if carry is not None:
                 wanted += self._project(carry)
                 scale = scale + self._carry_energy(carry)
+            scale = np.maximum(scale, self._own_energy(rows))
             off = np.abs(found - wanted) - self._inner * rows.shape[1] * _TINY
             ratio = np.where(off > 0, off / np.sqrt(scale), 0.0)
-            # A NaN on either side must never pass: it compares as not (off <= 0).
-            ratio = np.where(np.isfinite(off), ratio, np.inf)
+            # A NaN on either side must never pass: it compares as not (off <= 0). Nor a number so
+            # large that its square is infinite, which would excuse any error.
+            ratio = np.where(np.isfinite(off) & np.isfinite(scale), ratio, np.inf)
         if carry is not None and not bool(np.all(scale < _LARGEST)):
             self.undecidable = True
             return False
@@ -186,8 +193,24 @@ class _RowsCheck:
         secret = self._hand.secret
         starts = np.arange(0, carry.shape[1], secret.width)
         squares = np.add.reduceat(carry.astype(np.float64) ** 2, starts, axis=1)
+        return self._with_dense(squares)
+
+    def _own_energy(self, rows: Array) -> Array:
+        """Energy of the result's rows under each vector, in float32's own sums."""
+        secret = self._hand.secret
+        width, columns = secret.width, rows.shape[1]
+        cut = columns // width * width
+        grouped = rows[:, :cut].reshape(rows.shape[0], -1, width)
+        squares = np.einsum("ibw,ibw->ib", grouped, grouped).astype(np.float64)
+        if cut < columns:
+            rest = np.einsum("iw,iw->i", rows[:, cut:], rows[:, cut:]).astype(np.float64)
+            squares = np.concatenate((squares, rest[:, None]), axis=1)
+        return self._with_dense(squares)
+
+    def _with_dense(self, squares: Array) -> Array:
+        """Energies per block, and their sum for each dense vector."""
         total = squares.sum(axis=1, keepdims=True)
-        dense = np.repeat(total, secret.matrix.shape[1] - starts.size, axis=1)
+        dense = np.repeat(total, self._hand.secret.matrix.shape[1] - squares.shape[1], axis=1)
         return np.concatenate((squares, dense), axis=1)
 
     def _take_integers(self, first: int, last: int, rows: Array, carry: Array | None) -> bool:

@@ -213,6 +213,32 @@ def test_operands_that_cannot_be_judged(operand: int, bad: float) -> None:
     assert verdict.code == "product_undecidable"
 
 
+@pytest.mark.parametrize("huge", [1e6, 1e15, 2e19, 3e19, 1e30, -3.4e38])
+@pytest.mark.parametrize("spread", [1, 2, 300])
+def test_a_huge_lie_does_not_excuse_itself(huge: float, spread: int) -> None:
+    """The scale may grow with the result, so a lie must never grow it faster than it shows."""
+    graph = product_graph(40, 64, 300)
+    a, b = make_inputs(graph, 3)
+    wrong = (a @ b).astype(np.float32)
+    wrong[7, :spread] = huge
+    verdict = check_product(graph, [a, b], wrong)
+    assert not verdict.accepted
+    assert verdict.code == "product_mismatch"
+
+
+def test_rows_that_resemble_some_columns_only() -> None:
+    """Like patches of photographs: honest rounding is large in a few blocks of columns."""
+    random = np.random.default_rng(0)
+    directions = np.repeat(random.standard_normal((30, 192)), 100, axis=0)
+    patches = directions + 0.05 * random.standard_normal(directions.shape)
+    patches = (patches / np.linalg.norm(patches, axis=1, keepdims=True)).astype(np.float32)
+    graph = product_graph(600, 192, 3000, tb=True)
+    for shift in range(0, 3000, 500):
+        left = np.roll(patches, shift, axis=0)[:600]
+        verdict = check_product(graph, [left, patches], left @ patches.T)
+        assert verdict.error < 0.8 * verdict.threshold
+
+
 def test_vanishing_operands_are_not_judged() -> None:
     graph = product_graph(4, 4, 50)
     inputs = [array * np.float32(1e-25) for array in make_inputs(graph, 1)]
