@@ -60,6 +60,7 @@ __all__ = ["Node"]
 
 BATCH_TASKS: Final = 32
 TICK_S: Final = 1.0
+TIDY_S: Final = 3600.0
 DATABASE_FAILED: Final = "database_failed"
 
 T = TypeVar("T")
@@ -127,6 +128,7 @@ class Node:
         self._loops = [
             asyncio.create_task(self._every(self._generate_all, self._generate)),
             asyncio.create_task(self._every(self._tick, asyncio.Event())),
+            asyncio.create_task(self._every(self._tidy, asyncio.Event(), TIDY_S)),
         ]
 
     async def stop(self) -> None:
@@ -310,7 +312,9 @@ class Node:
 
     # Loops.
 
-    async def _every(self, body: Callable[[], Any], wake: asyncio.Event) -> None:
+    async def _every(
+        self, body: Callable[[], Any], wake: asyncio.Event, tick_s: float = TICK_S
+    ) -> None:
         """Runs `body` when woken and once a tick; a failure is logged and tried again."""
         while True:
             try:
@@ -320,7 +324,7 @@ class Node:
             except Exception:  # the edge of a background loop: the log is the only reader
                 log.exception("a loop of the node failed; it goes on")
             with suppress(TimeoutError):
-                await asyncio.wait_for(wake.wait(), TICK_S)
+                await asyncio.wait_for(wake.wait(), tick_s)
             wake.clear()
 
     async def _tick(self) -> None:
@@ -339,6 +343,11 @@ class Node:
         except BaseException:
             self._deleted += deleted
             raise
+
+    async def _tidy(self) -> None:
+        """Uploads that nobody used go."""
+        rows = await self.handle(arrays.unused_uploads)
+        await asyncio.to_thread(results.discard, rows)
 
     async def _generate_all(self) -> None:
         """Keeps a window of tasks ahead for every running job."""

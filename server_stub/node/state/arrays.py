@@ -32,6 +32,7 @@ __all__ = [
     "outputs",
     "remove_outputs",
     "stored",
+    "unused_uploads",
 ]
 
 FileKind = str
@@ -174,6 +175,17 @@ def remove_outputs(step: Step, job: str) -> list[ArrayRow]:
     rows = step.tx.rows(
         f"delete from array where job = ? returning {_COLUMNS}",  # noqa: S608 - constant
         (job,),
+    )
+    return [_row(row) for row in rows]
+
+
+def unused_uploads(step: Step) -> list[ArrayRow]:
+    """Forgets uploads that no job names and that have been here for long; returns their rows."""
+    rows = step.tx.rows(
+        f"delete from array where job is null and ours = 1 and created_s < ?"  # noqa: S608
+        " and not exists (select 1 from job where job.inputs like '%\"' || array.id || '\"%')"
+        f" returning {_COLUMNS}",
+        (step.now_s - step.rules.unused_upload_s,),
     )
     return [_row(row) for row in rows]
 

@@ -60,6 +60,8 @@ class Rules:
         audit_fraction: part of the agreed tasks that the validator recomputes all the same.
         vote_after_s: a second opinion starts this much later, at random in the range.
         active_s: a device that was seen within this time may be drawn for a second opinion.
+        stuck_s: a grid task that came back and that nobody took for so long is the validator's.
+        unused_upload_s: an uploaded array that no job names is deleted after this.
         quarantine_after, quarantine_s: rejected results without 10 good ones between them.
         unit_flops, unit_bytes: one unit of credit is this much verified work, whichever is more.
     """
@@ -78,6 +80,7 @@ class Rules:
     vote_after_s: tuple[float, float] = (5.0, 30.0)
     active_s: float = 900.0
     stuck_s: float = 900.0
+    unused_upload_s: float = 7 * 24 * 3600.0
     quarantine_after: int = 3
     quarantine_s: float = 24 * 3600.0
     unit_flops: float = 1e12

@@ -13,7 +13,7 @@ from gpugoblin.plan.spec import Region
 from server_stub.node import downloads
 from server_stub.node.state import arrays
 from server_stub.node.store.sqlite import SqliteTx
-from tests.helpers.lab import (
+from tests.helpers.lab import (, until
     Lab,
     gate,
     product,
@@ -106,3 +106,12 @@ def test_an_output_comes_as_a_container(lab: Lab) -> None:
     path = f"/v1/jobs/{job.job}/outputs.safetensors?output=0"
     found = load(lab.client.fetch("GET", path, max_bytes=1 << 20))
     np.testing.assert_allclose(found["output"], values.sum(1))
+
+
+def test_a_large_region_is_packed_streamed_and_let_go(lab: Lab) -> None:
+    values = np.arange(3 * 2**20, dtype=np.float32).reshape(3, 2**20)
+    info = lab.file(values, "v.npy")
+    np.testing.assert_array_equal(lab.result(info), values)
+    assert "Prepare" in lab.node.workers.done
+    until(lambda: list(lab.node.workers.store.names()) == [])
+    assert lab.node.read("select count(*) from lent") == [(0,)]

@@ -9,7 +9,7 @@ import pytest
 from gpugoblin.errors import NodeError
 from server_stub.node.state import arrays
 from server_stub.node.store.sqlite import SqliteTx
-from tests.simulation.world import World
+from tests.simulation.world import Shape, World
 
 __all__: list[str] = []
 
@@ -36,6 +36,19 @@ def test_an_array_has_one_owner(world: World) -> None:
     with pytest.raises(NodeError) as caught:
         arrays.of_owner(tx, "bob", "array_aaaa")
     assert caught.value.code == "unknown_array"
+
+
+def test_uploads_that_no_job_names_go_after_a_while(world: World) -> None:
+    sent = replace(NEW, source="upload", kind="raw", ours=True)
+    world.handle(lambda s: arrays.add_input(s, sent))
+    world.handle(lambda s: arrays.add_input(s, replace(NEW, id="array_file")))
+    world.submit(Shape(1))
+    world.connection.execute("update array set ours = 1 where id = 'array_job'")
+    assert world.handle(arrays.unused_uploads) == []
+    world.now_s += world.rules.unused_upload_s + 1.0
+    gone = world.handle(arrays.unused_uploads)
+    assert [row.id for row in gone] == ["array_aaaa"], "not files, not what a job names"
+    assert world.handle(arrays.unused_uploads) == []
 
 
 def test_an_upload_grows(world: World) -> None:
