@@ -13,12 +13,13 @@ from gpugoblin.plan.spec import Region
 from server_stub.node import downloads
 from server_stub.node.state import arrays
 from server_stub.node.store.sqlite import SqliteTx
-from tests.helpers.lab import (, until
+from tests.helpers.lab import (
     Lab,
     gate,
     product,
     refused,
     row_sums,
+    until,
 )
 from tests.simulation.world import Shape, World
 
