@@ -91,6 +91,11 @@ CODES: dict[str, ErrorCode] = {
         what="The result would replace the existing file {path}.",
         next_step="Choose another path, or pass overwrite=True.",
     ),
+    "array_not_replaced": ErrorCode(
+        what="The result would replace {path}, which is no {kind} array: overwrite replaces one "
+        "array by another and deletes nothing else.",
+        next_step="Choose another path, or remove what is there yourself.",
+    ),
     "array_box": ErrorCode(
         what="The box {start} to {stop} does not lie inside the array {path} of shape {shape}.",
         next_step="Ask for a box inside the array.",

@@ -27,6 +27,7 @@ from server_stub.node.workers.formats import (
     create_raw,
     create_safetensors,
     create_zarr,
+    holds_zarr_array,
     read_npy,
     read_safetensors,
     read_zarr,
@@ -196,11 +197,11 @@ def create_result(
         tile: extents of a task's output, the chunks of a zarr result.
 
     Raises:
-        StoreError: `array_exists` without `overwrite`, `disk_full`, `disk_failed`.
+        StoreError: `array_exists` without `overwrite`, `array_not_replaced` with it,
+            `disk_full`, `disk_failed`.
     """
     final = Path(path)
-    if final.exists() and not overwrite:
-        raise StoreError("array_exists", path=path)
+    _require_place(final, kind, overwrite)
     temporary = final.with_name(f".{final.name}.{fresh_id('result')}")
     with io_errors(temporary):
         temporary.parent.mkdir(parents=True, exist_ok=True)
@@ -219,16 +220,29 @@ def create_result(
     return ArrayFile(kind, str(temporary), dtype, shape, member, offset)
 
 
+def _require_place(final: Path, kind: str, overwrite: bool) -> None:
+    """What a result replaces is an array of its own form, never a directory of other things."""
+    if not final.exists():
+        return
+    if not overwrite:
+        raise StoreError("array_exists", path=str(final))
+    if kind == "zarr":
+        fits = final.is_dir() and not final.is_symlink() and holds_zarr_array(final)
+    else:
+        fits = final.is_file()
+    if not fits:
+        raise StoreError("array_not_replaced", path=str(final), kind=kind)
+
+
 def publish(result: ArrayFile, path: str, *, overwrite: bool = False) -> ArrayFile:
     """Gives a finished result its name, in one step for files. Idempotent.
 
     Raises:
-        StoreError: `array_exists`, `disk_failed`.
+        StoreError: `array_exists`, `array_not_replaced`, `disk_failed`.
     """
     temporary, final = Path(result.path), Path(path)
     if temporary.exists():
-        if final.exists() and not overwrite:
-            raise StoreError("array_exists", path=path)
+        _require_place(final, result.kind, overwrite)
         with io_errors(final):
             if result.kind == "zarr" and final.exists():
                 discard(ArrayFile("zarr", path, result.dtype, result.shape))

@@ -13,7 +13,7 @@ import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 import numpy as np
 
@@ -30,6 +30,7 @@ __all__ = [
     "create_safetensors",
     "create_zarr",
     "dtype_name",
+    "holds_zarr_array",
     "read_npy",
     "read_safetensors",
     "read_zarr",
@@ -37,6 +38,7 @@ __all__ = [
 
 _SAFETENSORS: Final = {"float32": "F32", "int32": "I32", "int64": "I64", "bool": "BOOL"}
 _MAX_HEADER_BYTES: Final = 64 * MIB
+_MAX_NPY_HEADER_BYTES: Final = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +77,7 @@ def read_npy(path: Path) -> Header:
     with io_errors(path), path.open("rb") as file:
         try:
             version = np.lib.format.read_magic(file)
+            _require_short_header(path, file, version)
             reader = (
                 np.lib.format.read_array_header_1_0
                 if version == (1, 0)
@@ -88,6 +91,15 @@ def read_npy(path: Path) -> Header:
     if fortran and sum(extent > 1 for extent in shape) > 1:
         raise StoreError("array_order", path=str(path))
     return Header(name, tuple(int(extent) for extent in shape), offset)
+
+
+def _require_short_header(path: Path, file: BinaryIO, version: tuple[int, int]) -> None:
+    """NumPy reads a header of up to 4 GiB before it looks at its size."""
+    here = file.tell()
+    size = int.from_bytes(file.read(2 if version == (1, 0) else 4), "little")
+    file.seek(here)
+    if size > _MAX_NPY_HEADER_BYTES:
+        raise _unreadable(path, "npy", "the size of its header is not plausible")
 
 
 def _json(path: Path, kind: str, data: bytes) -> dict[str, Any]:
@@ -154,6 +166,14 @@ def read_zarr(path: Path, member: str) -> ZarrHeader:
         known = ", ".join(sorted(p.name for p in root.iterdir() if p.is_dir())[:20]) or "none"
         raise StoreError("array_member", path=str(path), member=member, known=known)
     raise _unreadable(path, "zarr", "it has neither zarr.json nor .zarray")
+
+
+def holds_zarr_array(path: Path) -> bool:
+    """Whether a directory is one zarr array: not a group, and nothing else."""
+    try:
+        return bool(read_zarr(path, "").dtype)
+    except StoreError as error:
+        return error.code == "array_dtype"  # an array all the same
 
 
 def _zarr_3(path: Path, header: Mapping[str, Any]) -> ZarrHeader:

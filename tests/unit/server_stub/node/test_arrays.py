@@ -292,3 +292,44 @@ def test_compressed_results_are_refused(tmp_path: Path) -> None:
     with pytest.raises(StoreError) as caught:
         write_box(file, BOX, DATA[2:6, 3:10].tobytes())
     assert caught.value.code == "array_unreadable"
+
+
+@pytest.mark.parametrize("kind", ["npy", "zarr", "safetensors"])
+@pytest.mark.parametrize("what", ["directory", "group", "link"])
+def test_overwriting_deletes_no_directory(tmp_path: Path, kind: Kind, what: str) -> None:
+    """A path that names something else by mistake must not cost that something."""
+    place = tmp_path / "precious"
+    real = tmp_path / "real" if what == "link" else place
+    real.mkdir()
+    (real / "thesis.tex").write_text("years of work", encoding="ascii")
+    if what == "group":
+        zarr.create_group(str(real), overwrite=False)
+    if what == "link":
+        place.symlink_to(real)
+    with pytest.raises(StoreError) as error:
+        create_result(kind, str(place), "float32", (4,), overwrite=True)
+    assert error.value.code == "array_not_replaced"
+    made = create_result(kind, str(tmp_path / "new"), "float32", (4,))
+    with pytest.raises(StoreError):
+        publish(made, str(place), overwrite=True)
+    assert (real / "thesis.tex").read_text(encoding="ascii") == "years of work"
+
+
+@pytest.mark.parametrize("kind", ["npy", "safetensors"])
+def test_a_zarr_result_replaces_no_file(tmp_path: Path, kind: str) -> None:
+    place = tmp_path / f"other.{kind}"
+    place.write_bytes(b"x")
+    with pytest.raises(StoreError) as error:
+        create_result("zarr", str(place), "float32", (4,), overwrite=True)
+    assert error.value.code == "array_not_replaced"
+
+
+def test_a_huge_npy_header_is_not_read(tmp_path: Path) -> None:
+    place = tmp_path / "huge.npy"
+    with place.open("wb") as file:
+        file.write(b"\x93NUMPY\x02\x00" + (2**32 - 2).to_bytes(4, "little"))
+        file.truncate(2**33)
+    with pytest.raises(StoreError) as error:
+        describe("npy", str(place))
+    assert error.value.code == "array_unreadable"
+    assert "plausible" in str(error.value)
