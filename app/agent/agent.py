@@ -354,6 +354,8 @@ class Agent:
             refusal = card.engine.refusal
             fields["level"] = card.engine.level
             fields["fix"] = "" if refusal is None else refusal.next_step
+            if refusal is not None and refusal.code == fields.get("code"):
+                fields["why"] = refusal.what
         self.speech.say(each.code, **fields)
 
     # -- what is shown -----------------------------------------------------------------------

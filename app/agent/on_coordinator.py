@@ -67,7 +67,8 @@ def contact_failed(model: Model, event: ContactFailed, output: Output) -> None:
     model.contact_at_s = model.now_s + event.retry_s
     if not model.is_coordinator_away:
         model.is_coordinator_away = True
-        output.say("coordinator_away", code=event.code)
+        refuses = event.code == "peer_refused"
+        output.say("coordinator_refuses" if refuses else "coordinator_away", code=event.code)
 
 
 def enrolled(model: Model, event: Enrolled, output: Output) -> None:

@@ -35,8 +35,8 @@ class Speech:
         self._whys: dict[str, str] = {}
 
     def explain(self, error: GoblinError) -> None:
-        """Remembers the words of an error, for the line that names its code."""
-        self._whys[error.code] = error.what
+        """Remembers the words and the fix of an error, for the line that names its code."""
+        self._whys[error.code] = f"{error.what} {error.next_step}".strip()
 
     def say(self, code: str, /, **fields: object) -> None:
         """Writes one line. A field `code` is told in words, as far as they are known."""

@@ -50,6 +50,7 @@ LINES: Final[Mapping[str, str]] = {
     "enrolled": "This device is enrolled.",
     "enrol_failed": "Enrolling failed: {why}",
     "coordinator_away": "The coordinator does not answer; grants that are held go on. {why}",
+    "coordinator_refuses": "The coordinator refuses; grants that are held go on. {why}",
     "coordinator_back": "The coordinator answers again.",
     "grant_taken": "Card {card}: granted to a lab for {remaining}.",
     "grant_refused": "A grant was not taken: {why}",

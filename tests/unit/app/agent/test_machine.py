@@ -130,6 +130,15 @@ def test_a_lab_is_asked_now_and_then_whether_it_still_wants_what_is_held() -> No
     assert of(run, ForgetLease, lease=L3)
 
 
+def test_a_coordinator_that_refuses_is_not_said_to_be_away() -> None:
+    run = started()
+    run.answer(wait_s=10_000.0)
+    run.tell(Tick(), after_s=300.0)
+    run.tell(ContactFailed(code="peer_refused", retry_s=7.0))
+    assert of(run, Say, code="coordinator_refuses")
+    assert no(run, Say, code="coordinator_away")
+
+
 def test_a_coordinator_that_is_away_is_said_once_and_asked_again_later() -> None:
     run = started()
     run.answer(wait_s=10_000.0)

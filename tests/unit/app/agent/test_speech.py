@@ -44,6 +44,7 @@ def test_a_cause_is_told_in_the_words_of_its_last_error() -> None:
     speech.say("coordinator_away", code="peer_away")
     assert lines[0].endswith("peer away")
     assert "no route" in lines[1]
+    assert lines[1].endswith("check the network if it stays so.")
 
 
 @pytest.mark.parametrize("ruling", Ruling)
