@@ -19,13 +19,13 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
+from benchmarks.memory import MemoryWatch, descendants
 from gpugoblin.catalog.spec import TensorSpec
 from gpugoblin.graph.builder import GraphBuilder
 from gpugoblin.graph.serialize import encode
@@ -72,55 +72,6 @@ def drop_cache(files: tuple[ArrayFile, ...]) -> None:
         descriptor = os.open(file.path, os.O_RDONLY)
         os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
         os.close(descriptor)
-
-
-def descendants(root: int) -> list[int]:
-    """Process ids of a process and all that it started."""
-    parents: dict[int, list[int]] = {}
-    for entry in os.listdir("/proc"):
-        if entry.isdigit():
-            try:
-                stat = Path(f"/proc/{entry}/stat").read_text()
-            except OSError:
-                continue
-            parents.setdefault(int(stat.rpartition(")")[2].split()[1]), []).append(int(entry))
-    found, todo = [], [root]
-    while todo:
-        one = todo.pop()
-        found.append(one)
-        todo.extend(parents.get(one, ()))
-    return found
-
-
-def pss_bytes(pid: int) -> int:
-    """Proportional set size of a process, 0 when it is gone."""
-    try:
-        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
-    except OSError:
-        return 0
-    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:")), 0)
-
-
-class MemoryWatch:
-    """The largest sum of PSS over this process and its children."""
-
-    def __init__(self) -> None:
-        self.peak_bytes = 0
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._watch)
-
-    def _watch(self) -> None:
-        while not self._stop.wait(1.0):
-            total = sum(pss_bytes(pid) for pid in descendants(os.getpid()))
-            self.peak_bytes = max(self.peak_bytes, total)
-
-    def __enter__(self) -> MemoryWatch:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join()
 
 
 def item(
@@ -188,7 +139,7 @@ def cpu_s(pids: list[int]) -> float:
     return total / ticks
 
 
-async def measure(
+async def run_once(
     place: Path, size: int, config: PoolConfig, files: tuple[ArrayFile, ArrayFile]
 ) -> dict[str, Any]:
     build = GraphBuilder()
@@ -206,7 +157,7 @@ async def measure(
         before_cpu_s = cpu_s(pool.processes())
         before_all_s = cpu_s(descendants(os.getpid()))
         began_s = time.perf_counter()
-        with MemoryWatch() as memory:
+        with MemoryWatch(lambda: descendants(os.getpid())) as memory:
             engine_s = await run_plan(pool, plan, files, result)
             wall_s = time.perf_counter() - began_s
         node_cpu_s = cpu_s(pool.processes()) - before_cpu_s
@@ -279,7 +230,7 @@ def main() -> None:
         )  # fmt: skip
         if given.cold:
             drop_cache(files)
-        figures = asyncio.run(measure(place, given.size, config, files))
+        figures = asyncio.run(run_once(place, given.size, config, files))
         peers = numpy_seconds(given.size, given.numpy_runs, files) if given.numpy_runs else []
     finally:
         shutil.rmtree(place)

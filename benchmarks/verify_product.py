@@ -24,6 +24,7 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.record import Row, row
 from gpugoblin.catalog.spec import Array
 from gpugoblin.units import MIB
 from gpugoblin.verify.calibration import UNIT_ROUNDOFF, honest_maximum, threshold
@@ -70,7 +71,7 @@ def cpu_s(work: Callable[[], object], runs: int = 5) -> float:
 
 
 def costs() -> dict[str, float]:
-    found = {}
+    found: dict[str, float] = {}
     random = np.random.default_rng(1)
     for rows, inner, columns in ((2048, 2048, 2048), (1024, 16384, 4096)):
         form = form_of(rows, inner, columns)
@@ -100,7 +101,7 @@ def alarms(tiles: int) -> dict[str, float]:
 
 def catches(trials: int) -> dict[str, float]:
     random = np.random.default_rng(3)
-    found = {}
+    found: dict[str, float] = {}
     for inner in (2048, 16384):
         form = form_of(64, inner, 4096)
         a, b = operands(random, form, "normal")
@@ -118,6 +119,31 @@ def catches(trials: int) -> dict[str, float]:
                 honest[at] = kept
             found[f"missed at {size:g} of the rms, inner {inner}, of {trials}"] = missed
     return found
+
+
+def measure() -> list[Row]:
+    cost, honest, wrong = costs(), alarms(1000), catches(200)
+    rows = [
+        row("product check at 2048, vectors shared per panel, share of the product's CPU",
+            cost["2048x2048x2048 shared, % of the product"], "%", bar=5, better="lower"),
+        row("product check at 2048, fresh vectors, share of the product's CPU",
+            cost["2048x2048x2048 fresh, % of the product"], "%", bar=8, better="lower"),
+        row("product check of a 1024 x 16384 x 4096 tile, vectors shared",
+            cost["1024x16384x4096 shared, % of the product"], "%", bar=5, better="lower"),
+        row("false alarms in 1,000 honest tiles of five kinds of data",
+            honest["false alarms"], "tiles", bar=0, better="lower",
+            note=f"worst honest error {honest['worst share of threshold']:.2f} of the threshold"),
+    ]  # fmt: skip
+    for what, missed in wrong.items():
+        goal = "1e-04" in what or "0.0001 " in what
+        rows.append(
+            row(
+                "single wrong elements " + what, missed, "misses",
+                bar=None if goal else 0, better="lower",
+                note="goal, not bar" if goal else "",
+            )
+        )  # fmt: skip
+    return rows
 
 
 def naive(a: Array, b: Array) -> Array:

@@ -10,6 +10,7 @@ import json
 import socket
 import time
 import tomllib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -42,8 +43,12 @@ CONTRIBUTORS = (
 class Network:
     """The running network. A context manager."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(
+        self, root: Path, contributors: Sequence[Contributor] = CONTRIBUTORS, threads: int = 1
+    ) -> None:
         self.root = root
+        self._contributors = tuple(contributors)
+        self._threads = threads
         self.processes = Processes(root / "logs")
         self.node_socket = root / "node" / "node.sock"
         self._coordinator_config = root / "coordinator.toml"
@@ -63,9 +68,9 @@ class Network:
     def _start(self) -> None:
         address, pin = self._start_coordinator()
         self._start_node(address, pin)
-        for owner in sorted({contributor.owner for contributor in CONTRIBUTORS}):
+        for owner in sorted({contributor.owner for contributor in self._contributors}):
             self._coordinator("account", "add", owner)
-        for contributor in CONTRIBUTORS:
+        for contributor in self._contributors:
             self._enrol(contributor, address, pin)
             self.start_contributor(contributor)
 
@@ -115,7 +120,7 @@ class Network:
         config.write_text(
             f'state_directory = "{state}"\n'
             f'[coordinator]\naddress = "{coordinator}"\ncertificate_sha256 = "{pin}"\n'
-            "[processor]\nthreads = 1\nshare = true\n",
+            f"[processor]\nthreads = {self._threads}\nshare = true\n",
             encoding="utf-8",
         )
         name = f"{contributor.name}-enrol"

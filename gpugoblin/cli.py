@@ -21,7 +21,7 @@ GROUP: Final = "gpugoblin.commands"
 USAGE_STATUS: Final = 2
 ERROR_STATUS: Final = 1
 INTERRUPTED_STATUS: Final = 130
-_EXTRAS: Final = {"gpugoblin": "all", "server_stub": "node", "app": "app"}
+_EXTRAS: Final = {"gpugoblin": "node", "server_stub": "node", "app": "app"}
 
 Command = Callable[[list[str]], int]
 
@@ -62,7 +62,7 @@ def _load(entry: EntryPoint) -> Command:
     try:
         command: Command = entry.load()
     except ImportError as cause:
-        extra = _EXTRAS.get(entry.module.partition(".")[0], "all")
+        extra = _EXTRAS.get(entry.module.partition(".")[0], "node")
         raise ClientError(
             "command_failed", command=entry.name, reason=str(cause), extra=extra
         ) from cause

@@ -26,7 +26,7 @@ CODES: dict[str, ErrorCode] = {
         next_step="Nothing is lost; the validator decides.",
     ),
     "result_shape": ErrorCode(
-        what="A tensor of a task (output {output}) has {found} where its graph declares {expected}.",
+        what="Output {output} of a task has {found} where its graph declares {expected}.",
         next_step="Nothing is lost; the task is computed again by someone else.",
     ),
     "item_kills_worker": ErrorCode(

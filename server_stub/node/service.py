@@ -109,6 +109,9 @@ def pool_config(settings: NodeSettings) -> PoolConfig:
         engine_threads=settings.engine_threads,
         engine_memory_bytes=settings.engine_memory_bytes,
         slot_bytes=settings.slot_bytes,
+        check_workers=settings.check_workers,
+        validators=settings.validators,
+        reserve_bytes=settings.reserve_bytes,
     )
 
 

@@ -69,3 +69,21 @@ def test_a_new_file_reads_as_it_was_written(tmp_path: Path) -> None:
     given = {"state_dir": str(tmp_path), "lab": "lab_1", "listen_port": 9000}
     settings = load(write(tmp_path, template(given)))
     assert (settings.lab, settings.listen_port) == ("lab_1", 9000)
+
+
+def test_workers_are_started_as_the_settings_say(tmp_path: Path) -> None:
+    from server_stub.node.service import pool_config
+
+    made = parse(
+        {
+            "state_dir": str(tmp_path),
+            "check_workers": 3,
+            "validators": 2,
+            "reserve_bytes": 12345,
+            "engine_threads": 2,
+            "local_engine": False,
+        }
+    )
+    found = pool_config(made)
+    assert (found.check_workers, found.validators, found.reserve_bytes) == (3, 2, 12345)
+    assert (found.engine_threads, found.local) == (2, False)
