@@ -10,8 +10,8 @@ from typing import NoReturn
 
 from gpugoblin.errors import PlanError
 from gpugoblin.graph.ir import Graph, Node
-from gpugoblin.plan.flow import Flow, trace
-from gpugoblin.plan.spans import Loop
+from gpugoblin.plan.flow import Flow, Instance, trace
+from gpugoblin.plan.spans import Loop, Span
 from gpugoblin.plan.stage import Want, sink_of
 from gpugoblin.plan.views import reshape_groups, splits_of
 
@@ -58,6 +58,11 @@ def require_independent(flow: Flow, axis: int) -> None:
     extent = flow.graph.output_specs()[0].shape[axis]
     loop = Loop(extent, max(1, extent), extent)
     program = trace(flow, [sink_of(flow, want) for want in wants], {}, [loop.piece(0)])
+    for instance in program.instances:
+        for edge in instance.operands:
+            _require_kept(flow, program.instances[edge.source], edge.spans, axis)
+    for edge in program.sinks:
+        _require_kept(flow, program.instances[edge.source], edge.spans, axis)
     cut: dict[int, set[int]] = {}
     for instance in program.instances:
         if instance.kind == "input":
@@ -72,6 +77,14 @@ def require_independent(flow: Flow, axis: int) -> None:
     for value in flow.graph.outputs:
         if carried.get(value, {axis}) != {axis}:
             _refuse(axis, _maker(flow, value), "moves the positions to another axis")
+
+
+def _require_kept(flow: Flow, source: Instance, wanted: Sequence[Span], axis: int) -> None:
+    """Requires that what is computed follows the blocks wherever it is wanted by blocks."""
+    for span, made in zip(wanted, source.spans, strict=True):
+        widened = span.loop == 0 and (made.loop != 0 or any(m[0] == "align" for m in made.maps))
+        if widened and source.kind == "node":
+            _refuse(axis, flow.makers[source.number][1].operator, "needs it whole")
 
 
 def _follow(flow: Flow, node: Node, carried: Mapping[int, set[int]], axis: int) -> set[int]:

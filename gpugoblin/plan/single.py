@@ -89,5 +89,5 @@ class SinglePlan:
             bytes_in=sum(spec.nbytes for spec in self.inputs),
             bytes_out=sum(spec.nbytes for spec in self.outputs),
             memory_bound_bytes=task.memory_bound_bytes,
-            tile=self.outputs[0].shape if self.outputs else (),
+            tile=tuple(max(1, extent) for extent in self.outputs[0].shape),
         )

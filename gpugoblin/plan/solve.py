@@ -13,12 +13,13 @@ burden of both plans decides.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from gpugoblin.catalog.spec import DTYPES
 from gpugoblin.errors import PlanError
+from gpugoblin.graph.ir import Node
 from gpugoblin.plan.figures import work
 from gpugoblin.plan.fit import TILE_BYTES, Cut, Fitted, fit
 from gpugoblin.plan.flow import Flow, Held
@@ -32,6 +33,7 @@ __all__ = ["Solution", "hold", "solve"]
 
 _MIXING: Final = frozenset({"matmul", "reduce", "reduce_arg", "topk"})
 _CANDIDATES: Final = 4
+_SHARES: Final = (1, 4, 16)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +88,12 @@ def solve(flow: Flow, cut: Cut, held: Mapping[int, Held], first: int, limits: Li
             fallback = fallback or before
         elif before.burden + rest.burden < best_burden:
             best, best_burden = before, before.burden + rest.burden
+    if best is None and not plain.good:
+        for value in causes:
+            before, rest = _aligned(flow, cut, held, first, limits, value)
+            if before is not None and rest is not None:
+                best = before
+                break
     if plain.good and best is None:
         return Solution((plain,))
     chosen = best or fallback
@@ -123,6 +131,31 @@ def _try(
     return before, _rest(flow, cut, held, first, limits, before)
 
 
+def _aligned(
+    flow: Flow, cut: Cut, held: Mapping[int, Held], first: int, limits: Limits, value: int
+) -> tuple[Solution, Fitted] | tuple[None, None]:
+    """Holds one value in blobs that suit its readers: whole where they need it whole, and small.
+
+    Blobs are read whole. Those that were cheap to make may be too large for who reads them, or lie
+    across what they need.
+    """
+    before = hold(flow, value, held, first, limits, 1)
+    if before is None:
+        return None, None
+    rest = _rest(flow, cut, held, first, limits, before)
+    read = [one.spans for one in rest.stage.program.instances if one.held is before.held[value]]
+    whole = {axis for spans in read for axis, span in enumerate(spans) if span.loop < 0}
+    for share in _SHARES:
+        part = Limits(limits.memory_bytes // share, limits.threads, limits.slot_bytes // share)
+        before = hold(flow, value, held, first, part, 1, whole)
+        if before is None:
+            return None, None
+        rest = _rest(flow, cut, held, first, limits, before)
+        if rest.good:
+            return before, rest
+    return None, None
+
+
 def _rest(
     flow: Flow,
     cut: Cut,
@@ -135,10 +168,22 @@ def _rest(
 
 
 def hold(
-    flow: Flow, value: int, held: Mapping[int, Held], first: int, limits: Limits, most: int
+    flow: Flow,
+    value: int,
+    held: Mapping[int, Held],
+    first: int,
+    limits: Limits,
+    most: int,
+    whole: Collection[int] = (),
 ) -> Solution | None:
-    """Stages that make a value, in at most `most` partial results; None when they do not fit."""
+    """Stages that make a value, in at most `most` partial results; None when they do not fit.
+
+    Args:
+        whole: axes that stay whole.
+    """
     cut = cut_of_value(flow, value)
+    kept = {cut.wants[0].loops[axis] for axis in whole}
+    cut = replace(cut, free=tuple(loop for loop in cut.free if loop not in kept))
     made = fit(flow, cut, held, first, limits)
     if not made.good:
         return None
@@ -189,24 +234,46 @@ def _misfit(flow: Flow, plain: Fitted, limits: Limits) -> PlanError:
     needed, limit = totals.bound_bytes, limits.memory_bytes
     if needed <= limit:
         needed, limit = totals.largest_bytes, limits.slot_bytes
-    largest, name, output, reason = -1, "the graph", flow.graph.output_specs()[0], ""
+    steps = _sizes(flow, plain)
+    largest = max((size for size, _ in steps), default=0)
+    # Of the large steps the one that cannot be cut is the cause, the others follow from it.
+    _, node = max(
+        steps,
+        key=lambda step: (_is_whole(flow, step[1]) and 8 * step[0] >= largest, step[0]),
+        default=(0, None),
+    )
+    fields = {
+        "operator": "the graph" if node is None else node.operator,
+        "output": str(flow.graph.output_specs()[0] if node is None else node.outputs[0]),
+        "needed_bytes": needed,
+        "limit_bytes": limit,
+    }
+    if node is not None and _is_whole(flow, node):
+        return PlanError("plan_not_splittable", reason="an axis of it must stay whole", **fields)
+    return PlanError("plan_does_not_fit", **fields)
+
+
+def _sizes(flow: Flow, plain: Fitted) -> list[tuple[int, Node]]:
+    """The nodes of a tile with the bytes that each reads and writes."""
+    found: list[tuple[int, Node]] = []
     tile = plain.stage.typical_tile
     for instance, box, edges in zip(
         plain.stage.program.instances, tile.boxes, tile.edges, strict=True
     ):
-        if instance.kind != "node" or box is None:
-            continue
-        _, node = flow.makers[instance.number]
-        operands = flow.operands(node)
-        size = sum(
-            count_of(part) * DTYPES[spec.dtype].itemsize
-            for part, spec in zip((box, *edges), (node.outputs[0], *operands), strict=True)
-        )
-        if size > largest:
-            largest, name, output = size, node.operator, node.outputs[0]
-            whole = any(one.kind == "whole" for one in splits_of(node, operands))
-            reason = "an axis of it must stay whole" if whole else ""
-    fields = {"operator": name, "output": str(output), "needed_bytes": needed, "limit_bytes": limit}
-    if reason:
-        return PlanError("plan_not_splittable", reason=reason, **fields)
-    return PlanError("plan_does_not_fit", **fields)
+        if instance.kind == "node" and box is not None:
+            _, node = flow.makers[instance.number]
+            parts = zip((box, *edges), (node.outputs[0], *flow.operands(node)), strict=True)
+            sizes = [count_of(part) * DTYPES[spec.dtype].itemsize for part, spec in parts]
+            found.append((sum(sizes), node))
+    return found
+
+
+def _is_whole(flow: Flow, node: Node) -> bool:
+    """Whether an index of 2 or more values must stay whole."""
+    operands = flow.operands(node)
+    for split in splits_of(node, operands):
+        axes = zip((*operands, node.outputs[0]), (*split.operands, split.output), strict=True)
+        extents = [spec.shape[axis] for spec, axis in axes if axis is not None]
+        if split.kind == "whole" and max(extents, default=0) > 1:
+            return True
+    return False

@@ -1,29 +1,39 @@
-"""Which graph gets which plan."""
+"""The choice of a plan."""
 
 from __future__ import annotations
 
-from gpugoblin.catalog.formula_build import call_formula
-from gpugoblin.catalog.spec import TensorSpec
+import pytest
+
+from gpugoblin.errors import PlanError
 from gpugoblin.graph.builder import GraphBuilder
 from gpugoblin.plan.planner import plan
 from gpugoblin.plan.spec import Limits
+from gpugoblin.units import MIB
+from tests.helpers.programs import chain, float32, reduction
 
-MIB = 1024 * 1024
 
-
-def test_products_are_planned_as_products() -> None:
+def test_kinds() -> None:
     builder = GraphBuilder()
-    a = builder.input(TensorSpec("float32", (3000, 500)))
-    graph = builder.build([builder.add("matmul", [a, a], transpose_b=True)])
-    summary = plan(graph, Limits(16 * MIB)).summary()
-    assert summary.kind == "product"
-    assert summary.tasks > 1
+    a, b = builder.input(float32(40, 50)), builder.input(float32(50, 60))
+    product = builder.build([builder.add("matmul", [a, b])])
+    assert plan(product, Limits(MIB)).summary().kind == "product"
+    assert plan(product, Limits(MIB), block_axis=0).summary().kind == "blocks"
+    assert plan(chain(40, 50), Limits(MIB)).summary().kind == "single"
+    assert plan(chain(400, 5000), Limits(MIB)).summary().kind == "blocks"
 
 
-def test_what_fits_is_one_task() -> None:
-    builder = GraphBuilder()
-    x = builder.input(TensorSpec("float32", (100, 100)))
-    graph = builder.build([builder.add("formula", [x], tree=call_formula("tanh"))])
-    made = plan(graph, Limits(MIB))
-    assert made.count == 1
-    assert made.task(0).verify == "recompute"
+def test_the_axis_is_the_only_one_cut() -> None:
+    found = plan(chain(100, 5000), Limits(MIB), block_axis=1)
+    for index in range(found.count):
+        (place,) = found.task(index).outputs
+        assert (place.region.start[0], place.region.stop[0]) == (0, 100)
+    assert found.count > 1
+
+
+def test_an_axis_that_is_mixed_is_refused() -> None:
+    with pytest.raises(PlanError) as caught:
+        plan(reduction("sum", (0,), 10, 10), Limits(MIB), block_axis=1)
+    assert caught.value.code == "plan_block_axis"
+    with pytest.raises(PlanError) as caught:
+        plan(chain(10, 10**6), Limits(MIB), block_axis=0)
+    assert caught.value.code == "plan_does_not_fit"

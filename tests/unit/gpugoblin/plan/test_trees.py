@@ -1,0 +1,75 @@
+"""Trees of partial results."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpugoblin.graph.builder import GraphBuilder
+from gpugoblin.plan.fit import fit
+from gpugoblin.plan.flow import Flow
+from gpugoblin.plan.spec import Limits
+from gpugoblin.plan.trees import combine_all, combine_some, cut_of_value, way_of_combining
+from gpugoblin.units import MIB
+from tests.helpers.programs import float32, neighbors, reduction
+
+
+@pytest.mark.parametrize(
+    ("function", "way"),
+    [("sum", "add"), ("prod", "multiply"), ("max", "maximum"), ("min", "minimum"), ("mean", "")],
+)
+def test_ways(function: str, way: str) -> None:
+    flow = Flow.of(reduction(function, (0,), 10, 3))
+    assert way_of_combining(flow, flow.graph.outputs[0]) == way
+    assert way_of_combining(flow, 0) == ""
+
+
+def test_the_cut_of_a_reduction_has_its_summed_axes() -> None:
+    flow = Flow.of(reduction("sum", (0, 2), 10, 3, 7))
+    cut = cut_of_value(flow, flow.graph.outputs[0])
+    assert cut.extents == (3, 10, 7)
+    assert cut.wants[0].sums == (("i0", 1), ("i2", 2))
+    assert cut_of_value(flow, flow.graph.outputs[0], sums=False).extents == (3,)
+
+
+def test_all_outputs_of_a_node_are_made_together() -> None:
+    flow = Flow.of(neighbors(12, 5, 3))
+    cut = cut_of_value(flow, flow.graph.outputs[1])
+    assert [want.value for want in cut.wants] == list(flow.graph.outputs)
+
+
+def test_levels() -> None:
+    flow = Flow.of(reduction("sum", (0,), 100_000, 4))
+    value = flow.graph.outputs[0]
+    limits = Limits(2000)
+    made = fit(flow, cut_of_value(flow, value), {}, 0, limits)
+    assert made.good
+    held = made.stage.held(made.stage.wants[0], "add")
+    assert held.layers > 100
+    tree = combine_all(flow, value, held, made.stage.count, Limits(MIB), 1, (0,))
+    assert tree is not None
+    stages, last = tree
+    assert last.layers == 1
+    assert [one.stage.count for one in stages] == [-(-held.layers // 128), 1][-len(stages) :]
+    assert [place.array for place in stages[-1].stage.task(0).outputs] == [0]
+    assert all(place.array is None for one in stages[:-1] for place in one.stage.task(0).outputs)
+
+
+def test_fewer_partial_results_at_once_where_memory_is_short() -> None:
+    flow = Flow.of(reduction("sum", (0,), 640, 100))
+    value = flow.graph.outputs[0]
+    made = fit(flow, cut_of_value(flow, value), {}, 0, Limits(2500))
+    held = made.stage.held(made.stage.wants[0], "add")
+    level = combine_some(flow, value, held, 0, Limits(6000))
+    assert level is not None
+    assert level[0].totals.bound_bytes <= 6000
+    assert 1 < held.layers / level[1].layers < 16
+    assert combine_some(flow, value, held, 0, Limits(600)) is None
+    assert combine_all(flow, value, held, 0, Limits(600), 1) is None
+
+
+def test_a_product_is_combined_by_adding() -> None:
+    builder = GraphBuilder()
+    a, b = builder.input(float32(4, 50)), builder.input(float32(50, 6))
+    flow = Flow.of(builder.build([builder.add("matmul", [a, b])]))
+    assert way_of_combining(flow, flow.graph.outputs[0]) == "add"
+    assert cut_of_value(flow, flow.graph.outputs[0]).extents == (4, 6, 50)
