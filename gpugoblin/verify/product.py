@@ -15,6 +15,9 @@ with a common sign and for sums that cancel; both bound the rounding of any summ
 partial sum stands out of its row by more than any of unrelated data does, a few large elements make
 it, and its own size takes the place of the bracket.
 
+All this is about columns of one size: those of B, of the result and of the carry are multiplied by
+the same powers of two first (`projection.ColumnSizes`).
+
 Where rows of A resemble some columns of B and not others (patches of one photograph), the result is
 much larger in a few blocks than both parts say, and so is its honest rounding. So scale^2 is at
 least the energy of the returned row under v. That helps no liar: a threshold of 1e-5 times what was
@@ -150,7 +153,14 @@ class _RowsCheck:
         carry = None if self._carry is None else self._carry[first:last]
         if rows.dtype != np.float32:
             return self._take_integers(first, last, rows, carry)
+        if self._wrong_beside_zeros(rows, carry):
+            self.error = math.inf
+            return False
+        weights = None if self._hand.scale is None else self._hand.scale.weights
         with np.errstate(all="ignore"):
+            if weights is not None:
+                rows = rows * weights
+                carry = None if carry is None else carry * weights
             found = self._project(rows)
             wanted = self._expected[first:last].astype(np.float64)
             scale = self._scale[first:last]
@@ -169,6 +179,14 @@ class _RowsCheck:
         worst = float(ratio.max())
         self.error = max(self.error, worst)
         return worst <= self.limit
+
+    def _wrong_beside_zeros(self, rows: Array, carry: Array | None) -> bool:
+        """A column of zeros has zeros as its product, or what was carried in, to the last bit."""
+        if self._hand.scale is None or self._hand.scale.zeros.size == 0:
+            return False
+        zeros = self._hand.scale.zeros
+        wanted = 0.0 if carry is None else carry[:, zeros]
+        return not bool(np.all(np.abs(rows[:, zeros] - wanted) <= _TINY))
 
     def _project(self, rows: Array) -> Array:
         secret = self._hand.secret

@@ -8,6 +8,9 @@ Two sets of vectors for float32. The block set has one vector per `BLOCK_COLUMNS
 outside its block, with entries of random sign and size 0.9 to 1.1: a single wrong element always
 shows with at least 0.9 of its size, against the rounding of its own block only. The dense set has
 four Gaussian vectors over all columns: errors that cancel inside a block do not cancel there.
+Columns of other sizes than most are brought to one size first, by powers of two that come from the
+operand: `A (B W) = C W`. Else a large column would excuse any error in the small ones of its block.
+A column of zeros excuses none: its results are compared as they are.
 Integers are projected by uniformly drawn integers, modulo 2^32 or 2^64 as the product itself; the
 first vector is odd everywhere, so that no single wrong element can vanish.
 """
@@ -26,6 +29,8 @@ __all__ = [
     "BLOCK_COLUMNS",
     "DENSE_VECTORS",
     "INTEGER_VECTORS",
+    "ColumnScale",
+    "ColumnSizes",
     "ProjectionSum",
     "RightHand",
     "Secret",
@@ -38,6 +43,8 @@ BLOCK_COLUMNS: Final = 128
 DENSE_VECTORS: Final = 4
 INTEGER_VECTORS: Final = 16
 _MIN_BLOCKS: Final = 16
+_OCTAVES: Final = 3
+"""Columns within a factor of 2^1.5 of the middle one are left as they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +67,21 @@ class Secret:
 
 
 @dataclass(frozen=True, slots=True)
+class ColumnScale:
+    """What the sizes of a float32 operand's columns ask of a check.
+
+    Args:
+        weights: float32 powers of two of shape (columns,); None where all are 1.
+        zeros: numbers of the columns that hold nothing but zeros.
+        finite: whether every column can be used for a check.
+    """
+
+    weights: Array | None
+    zeros: Array
+    finite: bool
+
+
+@dataclass(frozen=True, slots=True)
 class RightHand:
     """The right operand times the secret, from a trusted operand.
 
@@ -68,12 +90,14 @@ class RightHand:
         gain: float64 of shape (vectors,): what each projected column measures for unrelated
             columns: the root of the operand's energy under the vector, divided by the inner length.
         finite: whether every entry can be used for a check.
+        scale: of the columns; None for integers. `projected` and `gain` are of the scaled operand.
     """
 
     secret: Secret
     projected: Array
     gain: Array
     finite: bool
+    scale: ColumnScale | None = None
 
 
 def _generator() -> np.random.Generator:
@@ -106,16 +130,59 @@ def draw(columns: int, dtype: str) -> Secret:
     return Secret(signs, width, matrix)
 
 
-class ProjectionSum:
-    """A right operand projected in pieces: bands of its rows, or of its columns.
+class ColumnSizes:
+    """The sizes of a float32 operand's columns, measured in pieces.
 
     Args:
         inner: rows of the operand. Every element must be given exactly once.
     """
 
-    def __init__(self, secret: Secret, inner: int) -> None:
+    def __init__(self, inner: int, columns: int) -> None:
+        self._inner = max(1, inner)
+        self._energy = np.zeros(columns)
+        self._some = np.zeros(columns, np.bool_)
+
+    def add(self, first: int, band: Array) -> None:
+        """Some rows of the columns `first` and on, of shape (n, columns)."""
+        with np.errstate(all="ignore"):
+            energy = np.einsum("kj,kj->j", band, band)
+            self._energy[first : first + band.shape[1]] += energy
+        blank = np.flatnonzero(energy == 0)
+        if blank.size:
+            self._some[first + blank] |= band[:, blank].any(axis=0)
+
+    def scale(self) -> ColumnScale:
+        """What a check needs, once everything was given."""
+        with np.errstate(all="ignore"):
+            size = np.sqrt(self._energy / self._inner)
+        usable = (size > 1e-17) & (size < 1e17)
+        zeros = np.flatnonzero((size == 0) & ~self._some)
+        finite = int(usable.sum()) + zeros.size == size.size
+        if not finite or zeros.size == size.size:
+            return ColumnScale(None, zeros, finite)
+        middle = float(np.median(size[usable]))
+        octaves = np.zeros(size.shape)
+        octaves[usable] = _OCTAVES * np.rint(np.log2(size[usable] / middle) / _OCTAVES)
+        # What is carried into columns of zeros must not outweigh the others.
+        octaves[zeros] = octaves.max()
+        if not octaves.any():
+            return ColumnScale(None, zeros, finite)
+        return ColumnScale(np.exp2(-octaves).astype(np.float32), zeros, finite)
+
+
+class ProjectionSum:
+    """A right operand projected in pieces: bands of its rows, or of its columns.
+
+    Args:
+        inner: rows of the operand. Every element must be given exactly once.
+        scale: of its columns, measured before; None for integers.
+    """
+
+    def __init__(self, secret: Secret, inner: int, scale: ColumnScale | None = None) -> None:
         vectors = secret.matrix.shape[1]
         self._secret = secret
+        self._scale = scale
+        self._weights = None if scale is None else scale.weights
         self._projected = np.zeros((inner, vectors), secret.matrix.dtype)
         self._energy = np.zeros(secret.matrix.shape[0])
         self._floating = secret.matrix.dtype == np.float32
@@ -123,6 +190,8 @@ class ProjectionSum:
     def add_rows(self, first: int, band: Array) -> None:
         """Rows `first` and on, of shape (n, columns)."""
         with np.errstate(all="ignore"):
+            if self._weights is not None:
+                band = band * self._weights
             target = self._projected[first : first + band.shape[0]]
             np.matmul(band, self._secret.matrix, out=target)
             if self._floating:
@@ -132,6 +201,8 @@ class ProjectionSum:
         """Columns `first` and on, of shape (inner, n)."""
         last = first + band.shape[1]
         with np.errstate(all="ignore"):
+            if self._weights is not None:
+                band = band * self._weights[first:last]
             self._projected += np.matmul(band, self._secret.matrix[first:last])
             if self._floating:
                 self._energy[first:last] += np.einsum("kj,kj->j", band, band)
@@ -152,12 +223,20 @@ class ProjectionSum:
         # projection does not, or the other way around.
         usable = np.isfinite(gain) & ((gain == 0) | ((gain > 1e-17) & (gain < 1e17)))
         vanished = (gain == 0) & np.any(projected != 0, axis=0)
-        return RightHand(secret, projected, gain, bool(usable.all() and not vanished.any()))
+        finite = bool(usable.all() and not vanished.any())
+        if self._scale is not None:
+            finite &= self._scale.finite
+        return RightHand(secret, projected, gain, finite, self._scale)
 
 
 def right_hand(right: Array, secret: Secret) -> RightHand:
     """Projects one right operand of shape (inner, columns)."""
-    total = ProjectionSum(secret, right.shape[0])
+    scale = None
+    if right.dtype == np.float32:
+        sizes = ColumnSizes(*right.shape)
+        sizes.add(0, right)
+        scale = sizes.scale()
+    total = ProjectionSum(secret, right.shape[0], scale)
     if right.size:
         total.add_rows(0, right)
     return total.right_hand()

@@ -7,7 +7,7 @@ cache of projected panels. Must not: decide: `gpugoblin.verify` does.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
 import numpy as np
@@ -17,7 +17,13 @@ from gpugoblin.catalog.spec import DTYPES, Array
 from gpugoblin.units import MIB
 from gpugoblin.verify.forms import ProductForm
 from gpugoblin.verify.product import ProductCheck, ProductVerdict, project_right
-from gpugoblin.verify.projection import ProjectionSum, RightHand, draw
+from gpugoblin.verify.projection import (
+    ColumnScale,
+    ColumnSizes,
+    ProjectionSum,
+    RightHand,
+    draw,
+)
 from server_stub.node.workers.streams import InputStream, require_bytes
 
 __all__ = ["Hands", "band_rows", "check_streams", "load_array", "project_stream"]
@@ -89,26 +95,45 @@ def band_rows(row_bytes: int, band_bytes: int = _BAND_BYTES) -> int:
 
 
 def project_stream(form: ProductForm, stream: InputStream) -> tuple[RightHand, ...]:
-    """Draws secrets and projects a right operand that is read once, band by band."""
+    """Draws secrets and projects a right operand, band by band: integers are read once, float32
+    twice, since the sizes of its columns come first."""
     if form.batch_count != 1 or stream.nbytes <= _BAND_BYTES:
         return project_right(form, load_array(stream))
-    height, width = stream.shape[-2:]
-    row_bytes = width * DTYPES[stream.dtype].itemsize
-    rows = band_rows(row_bytes)
-    buffer = np.empty((rows, width), DTYPES[stream.dtype])
-    total = ProjectionSum(draw(form.columns, form.dtype), form.inner)
+    scale = None if form.dtype != "float32" else _column_scale(form, stream)
+    total = ProjectionSum(draw(form.columns, form.dtype), form.inner, scale)
     hasher = BlobHasher()
-    for first in range(0, height, rows):
-        band = buffer[: min(rows, height - first)]
-        target = memoryview(band.reshape(-1).view(np.uint8).data)
-        stream.read(first * row_bytes, first * row_bytes + target.nbytes, target)
-        hasher.update(target)
+    for first, band in _bands(stream, hasher):
         if form.transpose_right:
             total.add_columns(first, band.T)
         else:
             total.add_rows(first, band)
     require_hash(stream, hasher)
     return (total.right_hand(),) * max(1, form.batch_count)
+
+
+def _column_scale(form: ProductForm, stream: InputStream) -> ColumnScale:
+    sizes = ColumnSizes(form.inner, form.columns)
+    for first, band in _bands(stream, None):
+        if form.transpose_right:
+            sizes.add(first, band.T)
+        else:
+            sizes.add(0, band)
+    return sizes.scale()
+
+
+def _bands(stream: InputStream, hasher: BlobHasher | None) -> Iterator[tuple[int, Array]]:
+    """Bands of rows of a matrix with the number of their first row, each valid until the next."""
+    height, width = stream.shape[-2:]
+    row_bytes = width * DTYPES[stream.dtype].itemsize
+    rows = band_rows(row_bytes)
+    buffer = np.empty((rows, width), DTYPES[stream.dtype])
+    for first in range(0, height, rows):
+        band = buffer[: min(rows, height - first)]
+        target = memoryview(band.reshape(-1).view(np.uint8).data)
+        stream.read(first * row_bytes, first * row_bytes + target.nbytes, target)
+        if hasher is not None:
+            hasher.update(target)
+        yield first, band
 
 
 def check_streams(

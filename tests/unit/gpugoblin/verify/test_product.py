@@ -318,3 +318,51 @@ def test_form_with_rows() -> None:
     form = product_form(product_graph(30, 4, 5))
     assert form is not None
     assert form.with_rows(7) == ProductForm(0, 1, None, False, False, (), 7, 4, 5, "float32")
+
+
+def columns_of_all_sizes(seed: int = 0) -> tuple[Graph, list[Array]]:
+    """Every second column a hundred million times smaller, and one of zeros."""
+    graph = product_graph(40, 64, 300)
+    a, b = make_inputs(graph, seed)
+    b[:, ::2] *= 1e6
+    b[:, 1::2] *= 1e-2
+    b[:, 7] = 0
+    return graph, [a, b]
+
+
+@pytest.mark.parametrize("spoil", ["doubled", "gone", "beside_zeros", "nan_beside_zeros"])
+def test_small_columns_do_not_hide_behind_large_ones(spoil: str) -> None:
+    graph, (a, b) = columns_of_all_sizes()
+    honest = a @ b
+    assert check_product(graph, [a, b], honest).accepted
+    wrong = honest.copy()
+    if spoil == "doubled":
+        wrong[:, 3] *= 2
+    elif spoil == "gone":
+        wrong[:, 1::2] = 0
+    else:
+        wrong[5, 7] = np.nan if spoil == "nan_beside_zeros" else 1e-3
+    assert check_product(graph, [a, b], wrong).code == "product_mismatch"
+
+
+def test_what_is_carried_past_a_column_of_zeros_stays() -> None:
+    graph = product_graph(40, 64, 300, carry=True)
+    a, b, carry = make_inputs(graph, 3)
+    b[:, 7] = 0
+    honest = a @ b + carry
+    assert check_product(graph, [a, b, carry], honest).accepted
+    honest[0, 7] = np.nextafter(honest[0, 7], np.float32(np.inf))
+    assert not check_product(graph, [a, b, carry], honest).accepted
+
+
+@pytest.mark.parametrize("spread", [1, 3, 6])
+def test_columns_of_all_sizes_raise_no_false_alarm(spread: int) -> None:
+    graph = product_graph(40, 2048, 300)
+    a, b = make_inputs(graph, spread)
+    b *= np.exp(np.random.default_rng(spread).standard_normal(300) * spread).astype(np.float32)
+    summed = np.zeros((40, 300), np.float32)
+    for k in range(2048):
+        summed += np.multiply.outer(a[:, k], b[k])
+    for result in (a @ b, summed):
+        verdict = check_product(graph, [a, b], result)
+        assert verdict.accepted, verdict

@@ -9,6 +9,7 @@ from gpugoblin.verify.projection import (
     BLOCK_COLUMNS,
     DENSE_VECTORS,
     INTEGER_VECTORS,
+    ColumnSizes,
     ProjectionSum,
     block_width,
     draw,
@@ -74,3 +75,41 @@ def test_what_cannot_be_used(bad: float) -> None:
 
 def test_zero_is_fine() -> None:
     assert right_hand(np.zeros((4, 64), np.float32), draw(64, "float32")).finite
+
+
+def test_columns_are_brought_to_one_size_by_powers_of_two() -> None:
+    random = np.random.default_rng(1)
+    size = np.exp2(random.uniform(-30, 30, 200)).astype(np.float32)
+    right = random.standard_normal((64, 200)).astype(np.float32) * size
+    right[:, 9] = 0
+    whole, rows, columns = ColumnSizes(64, 200), ColumnSizes(64, 200), ColumnSizes(64, 200)
+    whole.add(0, right)
+    for first in range(0, 64, 13):
+        rows.add(0, right[first : first + 13])
+    for first in range(0, 200, 77):
+        columns.add(first, right[:, first : first + 77])
+    scale = whole.scale()
+    assert scale.finite
+    assert scale.zeros.tolist() == [9]
+    assert scale.weights is not None
+    assert (np.frexp(scale.weights)[0] == 0.5).all(), "powers of two change no digit"
+    norms = np.delete(np.linalg.norm(right * scale.weights, axis=0), 9)
+    assert norms.max() / norms.min() < 8.1
+    for other in (rows.scale(), columns.scale()):
+        np.testing.assert_array_equal(other.weights, scale.weights)
+        np.testing.assert_array_equal(other.zeros, scale.zeros)
+
+
+def test_columns_of_one_size_are_left_alone() -> None:
+    sizes = ColumnSizes(64, 100)
+    sizes.add(0, np.random.default_rng(2).standard_normal((64, 100)).astype(np.float32))
+    assert sizes.scale().weights is None
+
+
+def test_a_column_whose_squares_vanish_is_no_column_of_zeros() -> None:
+    right = np.ones((4, 64), np.float32)
+    right[:, 5] = 1e-30
+    scale = ColumnSizes(4, 64)
+    scale.add(0, right)
+    assert scale.scale().zeros.size == 0
+    assert not right_hand(right, draw(64, "float32")).finite
