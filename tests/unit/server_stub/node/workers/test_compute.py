@@ -182,7 +182,7 @@ def test_failures_say_why_and_leave_the_line_alive(tmp_path: Path, line: Line) -
     gone = RegionInput(a.array, a.box, "0" * 64)
     huge = product_graph(1, 1, 40 * MIB)
     cases = [
-        (compute_item("t", graph, (gone, b), (place,)), "upload_mismatch"),
+        (compute_item("t", graph, (gone, b), (place,)), "array_bytes_changed"),
         (compute_item("t", graph, (a,), (place,)), "result_shape"),
         (compute_item("t", huge, (a, b), (place,)), "item_too_large"),
         (compute_item("t", graph, (b, a), (place,)), "result_shape"),
