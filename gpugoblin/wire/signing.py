@@ -32,6 +32,7 @@ from gpugoblin.ids import GrantId, LeaseId
 
 __all__ = [
     "HEADERS",
+    "KEY_HEADER",
     "WINDOW_S",
     "NonceSeen",
     "SignedBy",

@@ -21,6 +21,7 @@ import uvicorn
 
 from gpugoblin.clock import SystemClock
 from gpugoblin.errors import CoordinatorError, WireError
+from gpugoblin.wire.guard import GuardedProtocol
 from gpugoblin.wire.tls import TlsFiles
 from server_stub.coordinator.app import Service, make_app
 from server_stub.coordinator.settings import Settings
@@ -52,7 +53,7 @@ def serve(settings: Settings, ready: Callable[[str, TlsFiles | None], None]) -> 
             service = Service(house, store, SystemClock(), random.SystemRandom(), VERSION)
             config = uvicorn.Config(
                 make_app(service),
-                http="httptools",
+                http=GuardedProtocol,
                 ws="none",
                 lifespan="off",
                 log_config=None,

@@ -8,18 +8,23 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
+from gpugoblin.units import MIB
 from gpugoblin.wire.messages.lease import Exchange, ExchangeReply, Uploaded, UploadedReply
 from server_stub.node.executors.base import EventFeed, ExecutorEvent, Fleet
 from server_stub.node.settings import NodeSettings
-from server_stub.node.state import dispatch, verdicts
+from server_stub.node.state import dispatch, leases, verdicts
 from server_stub.node.state.words import Party, Rules, Step
 from server_stub.node.store.protocol import Store, Tx
 
 __all__ = ["GridExecutor", "GridHost"]
 
 T = TypeVar("T")
+
+LEAST_MEMORY_BYTES: Final = 64 * MIB
+LEAST_SLOT_BYTES: Final = MIB
+"""Devices with less may compute what fits them; plans do not count on them."""
 
 
 class GridHost(Protocol):
@@ -64,12 +69,18 @@ class GridExecutor:
         """The devices that were here lately, as a plan should see them."""
         settings, rules = self._host.settings, self._host.rules
         rows = await self._host.store.read(lambda tx: _active(tx, rules))
+        # One device that says it offers next to nothing must not make every plan impossible.
+        least = (
+            min(LEAST_MEMORY_BYTES, settings.grid_memory_bytes),
+            min(LEAST_SLOT_BYTES, settings.grid_slot_bytes),
+        )
+        rows = [row for row in rows if row[0] >= least[0] and row[1] >= least[1]]
         if not rows:
             return Fleet(0, settings.grid_memory_bytes, settings.grid_slot_bytes, 1, 0.0, 0.0)
         # Plans are made for the smallest devices but the last quarter, so that most can help.
         by_memory = sorted(rows, key=lambda row: row[0])
         usual = by_memory[len(by_memory) // 4]
-        slot_bytes = min(row[1] for row in rows if row[0] >= usual[0])
+        slot_bytes = sorted(row[1] for row in rows)[len(rows) // 4]
         return Fleet(
             engines=len(rows),
             memory_bytes=usual[0],
@@ -108,17 +119,17 @@ class GridExecutor:
         return reply
 
     async def uploaded(
-        self, party: Party, message: Uploaded, present: Callable[[Sequence[str]], list[bool]]
+        self,
+        party: Party,
+        message: Uploaded,
+        present: Callable[[Sequence[tuple[str, int]]], list[bool]],
     ) -> UploadedReply:
-        """The bytes of a lease are here, says its device; `present` asks the blob store."""
+        """The bytes of a lease are here, says its device; `present` asks the blob store for
+        blobs by name and size."""
 
         def body(step: Step) -> UploadedReply:
-            rows = step.tx.rows(
-                "select blob from vote where lease = ? order by slot", (message.lease,)
-            )
-            state, missing = verdicts.uploaded(
-                step, party, message.lease, present([row[0] for row in rows])
-            )
+            named = leases.votes(step.tx, message.lease)
+            state, missing = verdicts.uploaded(step, party, message.lease, present(named))
             return UploadedReply(state, missing)
 
         reply = await self._host.handle(body)

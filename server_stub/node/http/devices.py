@@ -26,7 +26,7 @@ from gpugoblin.units import MIB
 from gpugoblin.wire.codec import decode, encode
 from gpugoblin.wire.messages.blob import Manifest, UploadState
 from gpugoblin.wire.messages.lease import Exchange, ExchangeReply, Uploaded
-from gpugoblin.wire.signing import SignedBy, check_request
+from gpugoblin.wire.signing import KEY_HEADER, SignedBy, check_request
 from server_stub.node.http import replies
 from server_stub.node.node import Node
 from server_stub.node.state import leases
@@ -122,17 +122,29 @@ class Devices:
         party, _ = await self.party(request.headers, request.method, _target(request.scope), body)
         return party, body
 
+    def _require_grant(self, request: Request) -> None:
+        """Large bodies are read from holders of a grant only; that they sign it comes after."""
+        ticket = request.headers.get(GRANT_HEADER)
+        if ticket is None:
+            raise NodeError("grant_missing")
+        try:
+            key = bytes.fromhex(request.headers.get(KEY_HEADER, ""))
+        except ValueError as cause:
+            raise WireError("signature_malformed", header=KEY_HEADER) from cause
+        self._tickets.party(ticket, self._node.clock.wall_s(), key)
+
     async def _uploaded(self, request: Request) -> Response:
         party, body = await self._signed(request, 4096)
         message = decode(Uploaded, body)
         blobs = self._node.blobs
         reply = await self._node.grid.uploaded(
-            party, message, lambda names: [blobs.has(name) for name in names]
+            party, message, lambda named: [_is_here(blobs, *each) for each in named]
         )
         return replies.reply(reply)
 
     async def _put_result(self, request: Request) -> Response:
         """A piece of an output: bytes after the stored ones; the last piece names the blob."""
+        self._require_grant(request)
         party, body = await self._signed(request, MAX_PIECE_BYTES)
         lease, slot = request.path_params["lease"], request.path_params["slot"]
         offset = replies.integer(request, "offset", 0, 0, 1 << 62)
@@ -231,11 +243,16 @@ def _awaited(tx: Tx, party: Party, lease: str, slot: int) -> tuple[str, int]:
     return named[slot]
 
 
+def _is_here(store: BlobStore, blob: str, nbytes: int) -> bool:
+    """Whether a blob of that name and size is complete: a device may name any other one."""
+    return store.has(blob) and store.nbytes(blob) == nbytes
+
+
 def _store(
     store: BlobStore, key: str, blob: str, nbytes: int, offset: int, body: bytes
 ) -> UploadState:
     """Appends a piece; a piece that is here already is no error. Runs in a thread."""
-    if store.has(blob):
+    if _is_here(store, blob, nbytes):
         return UploadState(nbytes, True)
     with store.upload(key, nbytes) as upload:
         stored = upload.progress().stored_bytes
@@ -247,7 +264,8 @@ def _store(
     if stored < nbytes:
         return UploadState(stored, False)
     try:
-        store.finish_upload(key, nbytes, blob)
+        if store.finish_upload(key, nbytes, blob).nbytes != nbytes:
+            return UploadState(0, False)
     except StoreError as error:
         if error.code == "upload_mismatch":
             # Thrown away: the device starts this output again.
@@ -272,7 +290,8 @@ def _range(text: str | None, size: int) -> tuple[int, int]:
         return 0, size
     unit, _, span = text.partition("=")
     first, dash, last = span.partition("-")
-    valid = unit == "bytes" and dash and first.isdigit() and len(first) < 20
+    # Headers are Latin-1, where a superscript two counts as a digit, too.
+    valid = unit == "bytes" and dash and span.isascii() and first.isdigit() and len(first) < 20
     valid = valid and (last == "" or (last.isdigit() and len(last) < 20))
     start = int(first) if valid else -1
     stop = size if last == "" else min(size, int(last) + 1) if valid else -1

@@ -17,9 +17,9 @@ from typing import Any, Final
 
 import uvicorn
 from starlette.types import ASGIApp
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from gpugoblin.errors import NodeError
+from gpugoblin.wire.guard import GuardedProtocol
 
 __all__ = ["PEER", "Door", "bind_tcp", "bind_unix"]
 
@@ -31,7 +31,7 @@ GRACE_S: Final = 5
 _UCRED: Final = struct.Struct("3i")
 
 
-class _UnixProtocol(HttpToolsProtocol):
+class _UnixProtocol(GuardedProtocol):
     """Asks the kernel who is at the other end of each connection."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -99,7 +99,7 @@ class Door:
         if tls is not None:
             options = {"ssl_certfile": str(tls[0]), "ssl_keyfile": str(tls[1])}
         self._config = uvicorn.Config(
-            app, http=_UnixProtocol if unix else HttpToolsProtocol, ws="none", lifespan="off",
+            app, http=_UnixProtocol if unix else GuardedProtocol, ws="none", lifespan="off",
             access_log=False, log_config=None, server_header=False, date_header=False,
             timeout_keep_alive=120, timeout_graceful_shutdown=GRACE_S, backlog=BACKLOG,
             proxy_headers=False, **options,

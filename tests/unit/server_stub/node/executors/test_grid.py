@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numpy as np
+import pytest
 
 from server_stub.node.executors.grid import GridExecutor
 from server_stub.node.settings import parse
@@ -71,6 +72,16 @@ def test_plans_are_for_what_most_devices_can_take(world: World) -> None:
     assert fleet.memory_bytes == 3 << 30
     assert fleet.slot_bytes == 3 << 24
     assert (fleet.flops_per_s, fleet.bytes_per_s) == (16.0, 24.0)
+
+
+@pytest.mark.parametrize("honest", [1, 8])
+def test_one_device_cannot_make_plans_impossible(world: World, honest: int) -> None:
+    for number in range(honest):
+        device(world, f"d{number}", 1 << 30, 1 << 24, world.now_s)
+    device(world, "no slot", 1 << 40, 1, world.now_s)
+    device(world, "no memory", 1, 1 << 40, world.now_s)
+    fleet = asyncio.run(GridExecutor(Host(world)).capabilities())
+    assert (fleet.engines, fleet.memory_bytes, fleet.slot_bytes) == (honest, 1 << 30, 1 << 24)
 
 
 def test_idle_questions_are_held_until_there_is_work(world: World) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+import ssl
 import threading
 import time
 from pathlib import Path
@@ -16,8 +18,9 @@ from gpugoblin.blobs.store import BlobStore
 from gpugoblin.errors import NodeError
 from gpugoblin.wire.codec import encode
 from gpugoblin.wire.messages.blob import UploadState
-from gpugoblin.wire.messages.lease import Exchange
-from gpugoblin.wire.signing import sign_request
+from gpugoblin.wire.messages.lease import Exchange, Uploaded
+from gpugoblin.wire.messages.task import BlobRef, Counters, Result
+from gpugoblin.wire.signing import sign_claim, sign_request
 from server_stub.node.http import devices
 from server_stub.node.state import trust
 from tests.helpers.lab import (
@@ -39,7 +42,19 @@ def test_ranges(text: str | None, expected: tuple[int, int]) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["bytes=9-5", "bytes=-5", "items=0-5", "bytes=100-", "bytes=a-b", "0-5", "bytes=1-x"]
+    "text",
+    [
+        "bytes=9-5",
+        "bytes=-5",
+        "items=0-5",
+        "bytes=100-",
+        "bytes=a-b",
+        "0-5",
+        "bytes=1-x",
+        "bytes=\u00b2-5",
+        "bytes=0-\u00b9",
+        "bytes=0-0,1-1",
+    ],
 )
 def test_ranges_that_cannot_be(text: str) -> None:
     with pytest.raises(NodeError):
@@ -118,8 +133,6 @@ def test_a_revoked_grant_is_refused_at_once(grid: Lab) -> None:
             node.revoked = await node.store.read(trust.revoked)
 
         grid.node.call(revoke())
-        from gpugoblin.wire.messages.lease import Exchange
-
         response = device.request("POST", "/v1/lease/exchange", encode(Exchange()))
         assert (response.status_code, response.json()["code"]) == (403, "grant_revoked")
 
@@ -173,3 +186,46 @@ def test_an_idle_device_is_answered_as_soon_as_there_is_work(grid: Lab) -> None:
         on_grid(grid, graph, *inputs)
         waiting.join()
     assert len(answered[0].leases) == 1
+
+
+def test_a_name_of_another_size_is_not_the_result(grid: Lab) -> None:
+    """A device that names a blob which is here anyway, an input, must not end the job by it."""
+    a, b, graph = product(60, 40, 30)
+    job = on_grid(grid, graph, grid.file(a, "a.npy"), grid.file(b, "b.npy"))
+    with grid.device() as liar, grid.device() as honest:
+        lease = leases_of(liar)[0]
+        claim = sign_claim(liar.key, lease.lease, liar.grant.jti)
+        refs = (BlobRef(lease.task.inputs[0].blob, a.shape[0] * b.shape[1] * 4),)
+        result = Result(
+            lease=lease.lease, outputs=refs, engine_build="x", driver="y", kernel_set="1" * 64,
+            sandbox_level="full", counters=Counters(0.1, 1), claim=claim,
+        )  # fmt: skip
+        assert liar.exchange(commits=(result,)).uploads == (lease.lease,)
+        told = liar.request("POST", "/v1/lease/uploaded", encode(Uploaded(lease.lease)))
+        assert told.json() == {"state": "missing", "missing": [0]}
+        put = liar.request("PUT", f"/v1/results/{lease.lease}/0?offset=0", b"x" * 7200)
+        assert put.json() == {"stored_bytes": 0, "complete": False}
+        assert grid.job(job.job).state == "running"
+        assert honest.exchange().leases == ()
+
+
+def test_a_large_body_is_read_from_holders_of_a_grant_only(grid: Lab) -> None:
+    """The answer comes although the body never does."""
+    with grid.device() as device:
+        address = ("127.0.0.1", grid.node.service.port)
+        context = ssl.create_default_context()
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        head = "PUT /v1/results/lease_a/0?offset=0 HTTP/1.1\r\nHost: x\r\nContent-Length: 8388608"
+        forged = f"Goblin-Grant: {device.ticket}\r\nGoblin-Key: {'0' * 64}"
+        for extra, code in (
+            ("X: y", b"grant_missing"),
+            (forged, b"ticket_wrong_device"),
+            (f"Goblin-Grant: {device.ticket}\r\nGoblin-Key: zz", b"signature_malformed"),
+        ):
+            with socket.create_connection(address) as plain, context.wrap_socket(plain) as sent:
+                sent.settimeout(20.0)
+                sent.sendall(f"{head}\r\n{extra}\r\n\r\n".encode())
+                answer = sent.recv(65536)
+                while code not in answer and (more := sent.recv(65536)):
+                    answer += more
+                assert code in answer
