@@ -30,6 +30,9 @@ from gpugoblin.ids import BlobHash, GrantId, LeaseId
 __all__ = ["BlobCache"]
 
 TAG_BYTES: Final = 16
+BLOCK_BYTES: Final = 4096
+"""A file takes at least this much of a disk, however small its blob is."""
+
 _STRIDE_BYTES: Final = CHUNK_BYTES + TAG_BYTES
 
 
@@ -45,7 +48,8 @@ class _Entry:
 
     @property
     def stored_bytes(self) -> int:
-        return self.manifest.nbytes + TAG_BYTES * len(self.manifest.chunks)
+        size = self.manifest.nbytes + TAG_BYTES * len(self.manifest.chunks)
+        return max(1, -(-size // BLOCK_BYTES)) * BLOCK_BYTES
 
     def size_of(self, chunk: int) -> int:
         return min(CHUNK_BYTES, self.manifest.nbytes - chunk * CHUNK_BYTES)
@@ -89,13 +93,13 @@ class BlobCache:
         self._keys: dict[GrantId, AESGCM] = {}
         self._entries: OrderedDict[tuple[GrantId, BlobHash], _Entry] = OrderedDict()
         self._serial = 0
+        self._used_bytes = 0
         self.discarded_bytes = _emptied(directory)
 
     @property
     def used_bytes(self) -> int:
         """What the blobs may take on the disk, those that are still arriving included."""
-        with self._lock:
-            return sum(entry.stored_bytes for entry in self._entries.values())
+        return self._used_bytes
 
     def open_grant(self, grant: GrantId) -> None:
         """Makes the key of a grant; one that is open already keeps its key."""
@@ -134,6 +138,7 @@ class BlobCache:
             self._make_room(entry.stored_bytes)
             path.touch(mode=0o600)
             self._entries[key] = entry
+            self._used_bytes += entry.stored_bytes
 
     def missing(self, grant: GrantId, blob: BlobHash) -> list[int] | None:
         """Numbers of the chunks that are not there yet, in order; None: the blob is unknown."""
@@ -247,6 +252,7 @@ class BlobCache:
     def _remove(self, key: tuple[GrantId, BlobHash]) -> None:
         entry = self._entries.pop(key, None)
         if entry is not None:
+            self._used_bytes -= entry.stored_bytes
             entry.path.unlink(missing_ok=True)
 
 

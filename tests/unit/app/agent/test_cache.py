@@ -188,3 +188,15 @@ def test_what_an_earlier_process_left_is_discarded(cache: BlobCache, tmp_path: P
     assert list((tmp_path / "cache").iterdir()) == []
     later.open_grant(G)
     assert later.missing(G, manifest.blob) is None
+
+
+def test_many_small_blobs_take_whole_blocks_of_the_limit(tmp_path: Path) -> None:
+    """A lab of one-byte blobs would else fill a disk a hundred times over the limit."""
+    cache = BlobCache(tmp_path / "cache", 64 * 1024, 0)
+    cache.open_grant(G)
+    for seed in range(40):
+        store(cache, *blob(seed, 1))
+    assert len(list((tmp_path / "cache").iterdir())) == 16
+    assert cache.used_bytes == 64 * 1024
+    cache.close_grant(G)
+    assert cache.used_bytes == 0
