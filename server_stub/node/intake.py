@@ -17,6 +17,7 @@ from gpugoblin.catalog.spec import TensorSpec
 from gpugoblin.errors import NodeError, StoreError
 from gpugoblin.ids import fresh_id
 from gpugoblin.wire.messages.job import ArrayCreate
+from server_stub.node import results
 from server_stub.node.node import Node
 from server_stub.node.state import arrays
 from server_stub.node.state.arrays import ArrayRow, NewArray
@@ -41,6 +42,7 @@ async def create(node: Node, user: User, message: ArrayCreate) -> ArrayRow:
         raise NodeError("file_not_local")
     if not Path(message.path).is_absolute() or "\0" in message.path:
         raise NodeError("output_path", path=message.path, reason="it is not an absolute path")
+    results.require_outside(node.settings.state, message.path, message.member)
     new = NewArray(
         id=fresh_id("array"), owner=user.name, source=message.source, kind=message.source,
         path=message.path, member=message.member, offset_bytes=message.offset_bytes,

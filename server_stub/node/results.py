@@ -19,13 +19,31 @@ from server_stub.node.items import array_file
 from server_stub.node.state.arrays import ArrayRow, NewArray
 from server_stub.node.work import ArrayFile
 
-__all__ = ["check_places", "create", "discard", "publish"]
+__all__ = ["check_places", "create", "discard", "publish", "require_outside"]
 
 SUFFIX: Final = {"npy": ".npy", "zarr": ".zarr", "safetensors": ".safetensors"}
 
 
-def check_places(saves: Sequence[OutputSave], *, local: bool) -> None:
+def require_outside(state: Path, path: str, member: str = "") -> None:
+    """Refuses the node's own directory: its keys, its database and other users' arrays lie there,
+    and the node may read and replace them all.
+
+    Raises:
+        NodeError: `output_path`.
+    """
+    if "\0" in member:
+        raise NodeError("output_path", path=path, reason="no member has such a name")
+    place = Path(path)
+    for named in (place, place / member):
+        if named.resolve().is_relative_to(state.resolve()):
+            raise NodeError("output_path", path=path, reason="it lies in the node's own directory")
+
+
+def check_places(saves: Sequence[OutputSave], state: Path, *, local: bool) -> None:
     """Refuses places that a result cannot have.
+
+    Args:
+        state: the node's own directory.
 
     Raises:
         NodeError: `output_path`, `file_not_local`.
@@ -43,6 +61,7 @@ def check_places(saves: Sequence[OutputSave], *, local: bool) -> None:
             raise NodeError(
                 "output_path", path=save.path, reason=f"there is no directory {path.parent}"
             )
+        require_outside(state, save.path)
         if save.path in taken:
             raise NodeError("output_path", path=save.path, reason="two outputs would be there")
         taken.add(save.path)

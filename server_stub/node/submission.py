@@ -55,7 +55,7 @@ async def submit(node: Node, owner: str, message: JobSubmit, *, local: bool) -> 
         GraphError, PlanError, NodeError, StoreError: what is wrong with it, by code.
     """
     graph = await asyncio.to_thread(decode, message.graph)
-    results.check_places(message.outputs, local=local)
+    results.check_places(message.outputs, node.settings.state, local=local)
     rows = await node.store.read(lambda tx: _inputs(tx, owner, message, graph))
     _check_class(message, graph)
     await asyncio.gather(*(describe_again(node, row) for row in rows))

@@ -96,15 +96,36 @@ def test_an_unfinished_one_is(tmp_path: Path) -> None:
         ("/tmp/c.npy", False, "file_not_local"),
     ],
 )
-def test_places_that_cannot_be(path: str, local: bool, code: str) -> None:
+def test_places_that_cannot_be(tmp_path: Path, path: str, local: bool, code: str) -> None:
     with pytest.raises(GoblinError) as caught:
-        results.check_places((OutputSave("npy", path),), local=local)
+        results.check_places((OutputSave("npy", path),), tmp_path / "state", local=local)
     assert caught.value.code == code
 
 
 def test_two_results_cannot_be_in_one_place(tmp_path: Path) -> None:
     save = OutputSave("npy", str(tmp_path / "c.npy"))
     with pytest.raises(GoblinError) as caught:
-        results.check_places((save, save), local=True)
+        results.check_places((save, save), tmp_path / "state", local=True)
     assert caught.value.code == "output_path"
-    results.check_places((OutputSave(), OutputSave()), local=False)
+    results.check_places((OutputSave(), OutputSave()), tmp_path / "state", local=False)
+
+
+@pytest.mark.parametrize("way", ["straight", "dots", "link", "member"])
+def test_the_nodes_own_directory_is_nobodys_array(tmp_path: Path, way: str) -> None:
+    """Any local user could else read the node's key, or replace its database."""
+    state = tmp_path / "state"
+    state.mkdir()
+    (tmp_path / "link").symlink_to(state)
+    path, member = {
+        "straight": (state / "node.key", ""),
+        "dots": (tmp_path / "x" / ".." / "state" / "node.key", ""),
+        "link": (tmp_path / "link" / "node.key", ""),
+        "member": (tmp_path / "a.zarr", "../state"),
+    }[way]
+    with pytest.raises(GoblinError) as error:
+        results.require_outside(state, str(path), member)
+    assert error.value.code == "output_path"
+    results.require_outside(state, str(tmp_path / "a.zarr"), "group/x")
+    if not member:
+        with pytest.raises(GoblinError):
+            results.check_places((OutputSave("npy", str(path)),), state, local=True)
