@@ -90,12 +90,12 @@ class Device:
 
     def request(
         self, method: str, path: str, body: bytes = b"", headers: dict[str, str] | None = None,
-        *, signed: dict[str, str] | None = None,
+        *, signed: dict[str, str] | None = None, limit_s: float = 30.0,
     ) -> requests.Response:  # fmt: skip
         """A signed request under the grant."""
         signature = signed or sign_request(self.key, method, path, body, self.now_s())
         return self.session.request(
-            method, self.base + path, data=body or None, timeout=30.0,
+            method, self.base + path, data=body or None, timeout=limit_s,
             headers={**signature, "Goblin-Grant": self.ticket, **(headers or {})},
         )  # fmt: skip
 

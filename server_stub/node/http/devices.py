@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Mapping
-from typing import Final
+from collections.abc import AsyncIterator, Coroutine, Mapping
+from typing import Any, Final
 
 import msgspec
 from starlette.requests import Request
@@ -95,15 +95,22 @@ class Devices:
             raise NodeError("grant_revoked", grant=party.grant)
         return party, signed
 
-    async def exchange(self, party: Party, signed: SignedBy, message: Exchange) -> ExchangeReply:
-        """Commits, gives back, leases; an idle device waits a little for work."""
+    async def exchange(
+        self, party: Party, signed: SignedBy, message: Exchange, receive: Receive
+    ) -> ExchangeReply:
+        """Commits, gives back, leases; an idle device waits a little for work.
+
+        Args:
+            receive: gives a message when the device has hung up, and none before.
+        """
         grid = self._node.grid
         reply = await grid.exchange(party, message, (signed.public_key.hex(), signed.nonce.hex()))
         if reply is None:
             raise WireError("signature_replayed")
         idle = message.want and not (message.holding or message.commits or message.abandons)
         hold_s = self._node.settings.device_hold_s
-        if idle and hold_s and not reply.leases and await grid.wait_for_work(hold_s):
+        held = idle and hold_s > 0 and not reply.leases
+        if held and await _unless_gone(grid.wait_for_work(hold_s), receive):
             again = await grid.exchange(party, Exchange(want=message.want))
             reply = reply if again is None else again
         if not reply.leases:
@@ -211,7 +218,7 @@ class _Exchange:
             headers = {name.decode("latin-1"): value.decode("latin-1")
                        for name, value in scope["headers"]}  # fmt: skip
             party, signed = await self._devices.party(headers, "POST", _target(scope), body)
-            reply = await self._devices.exchange(party, signed, decode(Exchange, body))
+            reply = await self._devices.exchange(party, signed, decode(Exchange, body), receive)
             data = encode(reply)
         except GoblinError as error:
             await replies.error_response(error)(scope, receive, send)
@@ -223,6 +230,18 @@ class _Exchange:
         head = [(b"content-type", b"application/json"), (b"content-length", length)]
         await send({"type": "http.response.start", "status": 200, "headers": head})
         await send({"type": "http.response.body", "body": data})
+
+
+async def _unless_gone(work: Coroutine[Any, Any, bool], receive: Receive) -> bool:
+    """What `work` says; False as soon as the device has hung up, for nobody would hear of it."""
+    waiting, gone = asyncio.ensure_future(work), asyncio.ensure_future(receive())
+    try:
+        await asyncio.wait({waiting, gone}, return_when=asyncio.FIRST_COMPLETED)
+        return not gone.done() and waiting.result()
+    finally:
+        waiting.cancel()
+        gone.cancel()
+        await asyncio.gather(waiting, gone, return_exceptions=True)
 
 
 def _target(scope: Scope) -> str:

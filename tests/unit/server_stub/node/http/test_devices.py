@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import requests
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from gpugoblin.blobs.chunk import blob_hash
@@ -28,9 +29,12 @@ from tests.helpers.lab import (
     leases_of,
     on_grid,
     product,
+    until,
 )
 
 __all__: list[str] = []
+
+EXCHANGE = "/v1/lease/exchange"
 
 
 @pytest.mark.parametrize(
@@ -186,6 +190,22 @@ def test_an_idle_device_is_answered_as_soon_as_there_is_work(grid: Lab) -> None:
         on_grid(grid, graph, *inputs)
         waiting.join()
     assert len(answered[0].leases) == 1
+
+
+def test_no_work_is_given_to_a_device_that_has_hung_up(grid: Lab) -> None:
+    """Its lease would keep the task from everybody until it runs out."""
+    grid.node.settings.values["device_hold_s"] = 20.0  # type: ignore[index]
+    a, b, graph = product(200, 64, 60)
+    inputs = grid.file(a, "a.npy"), grid.file(b, "b.npy")
+    with grid.device() as gone:
+        gone.exchange()
+        with pytest.raises(requests.ReadTimeout):
+            gone.request("POST", EXCHANGE, encode(Exchange(want=1)), limit_s=0.3)
+    time.sleep(0.2)  # the node hears of it at once, but after us
+    on_grid(grid, graph, *inputs)
+    with grid.device() as there:
+        there.exchange()
+        until(lambda: len(there.exchange(want=1).leases) == 1)
 
 
 def test_a_name_of_another_size_is_not_the_result(grid: Lab) -> None:
