@@ -71,7 +71,7 @@ class Rules:
     lease_factor: float = 4.0
     lease_cap_s: float = 24 * 3600.0
     upload_s: float = 600.0
-    unheard_s: float = 15.0
+    unheard_s: float = 10.0
     attempts: int = 8
     local_attempts: int = 3
     trusted_passes: int = 10

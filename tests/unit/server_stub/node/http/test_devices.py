@@ -21,7 +21,7 @@ from gpugoblin.wire.codec import encode
 from gpugoblin.wire.messages.blob import UploadState
 from gpugoblin.wire.messages.lease import Exchange, Uploaded
 from gpugoblin.wire.messages.task import BlobRef, Counters, Result
-from gpugoblin.wire.signing import sign_claim, sign_request
+from gpugoblin.wire.signing import public_key_bytes, sign_claim, sign_request
 from server_stub.node.http import devices
 from server_stub.node.state import trust
 from tests.helpers.lab import (
@@ -205,7 +205,9 @@ def test_no_work_is_given_to_a_device_that_has_hung_up(grid: Lab) -> None:
     on_grid(grid, graph, *inputs)
     with grid.device() as there:
         there.exchange()
-        until(lambda: len(there.exchange(want=1).leases) == 1)
+        until(lambda: there.exchange(want=1).leases)
+    (holder,) = grid.node.read("select distinct device from lease")
+    assert public_key_bytes(gone.key).hex() not in holder[0]
 
 
 def test_a_name_of_another_size_is_not_the_result(grid: Lab) -> None:
