@@ -311,7 +311,8 @@ class Array:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NumpyArray:
         self._needs_numbers(
-            "a NumPy function", "Use the function of the same name in gg, or x.compute() first."
+            "a NumPy function",
+            "Use a function of gg (docs/researcher/functions.md has all), or x.compute() first.",
         )
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Array:

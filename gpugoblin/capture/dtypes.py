@@ -28,14 +28,15 @@ Number = bool | int | float
 DtypeLike = str | type[Any] | np.dtype[Any]
 
 _BY_DTYPE: Final = {dtype: name for name, dtype in DTYPES.items()}
+_STORED: Final = " Do so in NumPy, save that as another file, and open that one."
 _INTEGER_RANGE: Final = {
     "int32": (-(2**31), 2**31 - 1),
     "int64": (-(2**63), 2**63 - 1),
 }
 
 
-def catalog_dtype(dtype: object, place: Place, subject: str) -> str:
-    """The catalog's name of a dtype given in any way that NumPy knows.
+def catalog_dtype(dtype: object, place: Place, subject: str, *, stored: bool = False) -> str:
+    """The catalog's name of a dtype given in any way that NumPy knows; `stored` in a file.
 
     Raises:
         CaptureError: `dtype_refused`, with the conversion that helps.
@@ -45,7 +46,8 @@ def catalog_dtype(dtype: object, place: Place, subject: str) -> str:
     if name is not None:
         return name
     shown = str(dtype) if parsed is None else str(parsed)
-    raise CaptureError("dtype_refused", line=place, subject=subject, dtype=shown, fix=_fix(parsed))
+    fix = f"{_fix(parsed)}{_STORED}" if stored else _fix(parsed)
+    raise CaptureError("dtype_refused", line=place, subject=subject, dtype=shown, fix=fix)
 
 
 def _parsed(dtype: object) -> np.dtype[Any] | None:

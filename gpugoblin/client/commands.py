@@ -36,17 +36,23 @@ def jobs(words: Sequence[str]) -> int:
 
 
 def job(words: Sequence[str]) -> int:
-    """`gpugoblin job show|wait|cancel|certificate NAME [--json]`."""
-    parser = _parser("job", "One job: how it stands, waiting for it, ending it, its certificate.")
+    """`gpugoblin job show|wait|cancel|delete|certificate NAME [--json]`."""
+    parser = _parser("job", "One job of yours on the lab node.")
     verbs: dict[str, Callable[[Job, argparse.Namespace], int]] = {
         "show": _show,
         "wait": _wait,
         "cancel": _cancel,
+        "delete": _delete,
         "certificate": _certificate,
     }
-    parser.add_argument("verb", choices=sorted(verbs))
+    parser.add_argument(
+        "verb",
+        choices=sorted(verbs),
+        help="show: how it stands; wait: until it is done; cancel: end it, verified parts stay; "
+        "delete: remove it, saved files stay; certificate: how its results were checked",
+    )
     parser.add_argument("name", help="the job's name or id")
-    parser.add_argument("--timeout", type=float, metavar="SECONDS", help="for wait")
+    parser.add_argument("--timeout", type=float, metavar="SECONDS", help="wait no longer than this")
     given = parser.parse_args(words)
     with _connect(given) as session:
         return verbs[given.verb](session.get(given.name), given)
@@ -72,6 +78,15 @@ def _cancel(found: Job, given: argparse.Namespace) -> int:
     return _told(found, given)
 
 
+def _delete(found: Job, given: argparse.Namespace) -> int:
+    found.delete()
+    if given.json:
+        _print_json({"deleted": found.name})
+    else:
+        print(f"{found.name}: deleted")
+    return 0
+
+
 def _certificate(found: Job, given: argparse.Namespace) -> int:
     certificate = found.certificate()
     print(certificate.to_json() if given.json else certificate)
@@ -90,7 +105,7 @@ def _parser(command: str, description: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog=f"gpugoblin {command}", description=description)
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--node", help='"local", "https://host:port" or "unix:/path"')
-    parser.add_argument("--state-dir", help="of the lab node of this machine")
+    parser.add_argument("--state-dir", help="directory of this machine's lab node")
     parser.add_argument("--config", help="the configuration file")
     return parser
 

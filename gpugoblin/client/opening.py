@@ -131,7 +131,7 @@ def _open_memmap(array: np.memmap[Any, Any], place: Place) -> Array:
             fix="Use gg.array for numbers in memory.",
         )
     path = os.path.realpath(path)
-    dtype = catalog_dtype(array.dtype, place, f"the memmap of {path}")
+    dtype = catalog_dtype(array.dtype, place, f"the memmap of {path}", stored=True)
     if array.flags.writeable:
         array.flush()  # sets the time of change, which is part of the file's name
     order = "C" if array.flags.c_contiguous else "F" if array.flags.f_contiguous else ""
@@ -158,7 +158,7 @@ def _address(array: np.ndarray[Any, Any]) -> int:
 
 
 def _spec(header: Header, name: str, place: Place) -> TensorSpec:
-    return TensorSpec(catalog_dtype(header.dtype, place, name), header.shape)
+    return TensorSpec(catalog_dtype(header.dtype, place, name, stored=True), header.shape)
 
 
 def refresh(source: FileSource) -> None:

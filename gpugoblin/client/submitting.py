@@ -97,7 +97,7 @@ def submission(
     """The message. Without a name, the job is named by its content, so that it is found again.
 
     Raises:
-        ClientError: `quantity_malformed` for an option that the message does not allow.
+        ClientError: `option_refused` for an option that the message does not allow.
     """
     graph = encode(lowered.graph)
     fields: dict[str, Any] = {
@@ -117,9 +117,7 @@ def submission(
     try:
         return msgspec.convert(fields, JobSubmit)
     except msgspec.ValidationError as cause:
-        raise ClientError(
-            "quantity_malformed", value=str(cause), kind="an option of a job", example="name='a'"
-        ) from cause
+        raise ClientError("option_refused", reason=str(cause)) from cause
 
 
 def _input(source: Source, transport: Transport) -> ArrayId:

@@ -72,12 +72,11 @@ def wait_until_over(
             if course.over(info):
                 return info
             sleep(PAUSE_S)
-    except KeyboardInterrupt as press:
-        pressed = press
+    except KeyboardInterrupt:
+        pass  # left here, so that no traceback of sockets hangs on what is raised below
     finally:
         renderer.close()
-    _detach(job, sleep)
-    raise Detached(f"detached from job {job.name!r}") from pressed
+    raise Detached(_detach(job, sleep))
 
 
 async def wait_beside_others(job: Waitable, renderer: Renderer) -> JobInfo:
@@ -145,7 +144,8 @@ class _Course:
         return False
 
 
-def _detach(job: Waitable, sleep: Callable[[float], None]) -> None:
+def _detach(job: Waitable, sleep: Callable[[float], None]) -> str:
+    """Waits for a second press; says what became of the job."""
     try:
         job.say(
             f"\ngpugoblin: detached. The job goes on; come back to it from anywhere with "
@@ -155,3 +155,5 @@ def _detach(job: Waitable, sleep: Callable[[float], None]) -> None:
     except KeyboardInterrupt:
         job.cancel()
         job.say(f"gpugoblin: job {job.name!r} is being cancelled.")
+        return f"job {job.name!r} is being cancelled"
+    return f"detached from job {job.name!r}, which goes on"

@@ -175,6 +175,11 @@ _JOBS: dict[str, ErrorCode] = {
         "{here}.",
         next_step="Connect to that node, or read the array and pass the numbers.",
     ),
+    "option_refused": ErrorCode(
+        what="An option of the job is not one that there is: {reason}.",
+        next_step="Give executor as 'auto', 'local' or 'grid', priority as a whole number from "
+        "-100 to 100, name as a text, and where as what gg.where returns.",
+    ),
     "quantity_malformed": ErrorCode(
         what="{value!r} is not {kind}.",
         next_step="Write it like {example!r}.",

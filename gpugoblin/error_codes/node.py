@@ -96,12 +96,12 @@ CODES: dict[str, ErrorCode] = {
         next_step="Choose an absolute path in a directory that the node may write.",
     ),
     "unknown_job": ErrorCode(
-        what="There is no job {job} of yours on this node.",
-        next_step="List your jobs with `gg.jobs()`.",
+        what="There is no job {job!r} of yours on this node.",
+        next_step="List your jobs with `gg.jobs()` or `gpugoblin jobs`.",
     ),
     "job_name_taken": ErrorCode(
         what="The name {name!r} belongs to another computation of yours ({job}).",
-        next_step="Choose another name, or delete that job.",
+        next_step="Choose another name, pass overwrite=True to replace that job, or delete it.",
     ),
     "job_not_done": ErrorCode(
         what="The job {job} is {state}; this needs a finished one.",

@@ -164,7 +164,10 @@ def _decide(arguments: Arguments, decide: Callable[..., enrol.Decision]) -> int:
     )
     if decision.error is not None:
         raise decision.error
-    return _show(arguments, {"device": decision.device or "denied"})
+    return _show(
+        arguments,
+        {"device": decision.device or "denied", "fingerprint": decision.fingerprint},
+    )
 
 
 def _account_add(arguments: Arguments) -> int:

@@ -38,27 +38,34 @@ def register(parser: argparse.ArgumentParser) -> None:
         name: str, run: Callable[[argparse.Namespace], int], text: str
     ) -> argparse.ArgumentParser:
         command = commands.add_parser(name, help=text)
-        command.add_argument("--config", type=Path, default=DEFAULT_CONFIG)
+        _add_config(command)
         command.set_defaults(run=run)
         return command
 
     init = add("init", _init, "write a configuration and make the node's key")
-    init.add_argument("--state-dir", type=Path, required=True)
-    init.add_argument("--lab", default="")
-    init.add_argument("--port", type=int, default=0)
-    init.add_argument("--coordinator", default="")
+    init.add_argument("--state-dir", type=Path, required=True, help="for keys, jobs and results")
+    init.add_argument("--lab", default="", help="the lab's id at the coordinator")
+    init.add_argument("--port", type=int, default=0, help="of HTTPS; 0: none")
+    init.add_argument("--coordinator", default="", help="https://host:port")
     add("serve", _serve, "run the lab node")
     add("doctor", _doctor, "say what works and what does not")
     user = commands.add_parser("user", help="tokens for researchers on other machines")
     actions = user.add_subparsers(dest="user_command", required=True)
     for name, run in (("add", _user_add), ("revoke", _user_revoke), ("list", _user_list)):
         action = actions.add_parser(name)
-        action.add_argument("--config", type=Path, default=DEFAULT_CONFIG)
+        _add_config(action)
         action.set_defaults(run=run)
         if name != "list":
             action.add_argument("name")
         if name == "add":
-            action.add_argument("--scope", action="append", choices=users.SCOPES)
+            text = "what the token allows (repeatable; default: both)"
+            action.add_argument("--scope", action="append", choices=users.SCOPES, help=text)
+
+
+def _add_config(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--config", type=Path, default=DEFAULT_CONFIG, metavar="FILE", help="default: %(default)s"
+    )
 
 
 def main(given: Sequence[str] | None = None) -> int:

@@ -55,6 +55,7 @@ class Decision:
     """What became of a code that the operator named, or why nothing did."""
 
     device: DeviceId | None = None
+    fingerprint: str = ""
     error: CoordinatorError | None = None
 
 
@@ -191,7 +192,7 @@ def _decide(
     )
     verb = "approve" if state == "approved" else "deny"
     audit.record(tx, now_s, account, verb, device or enrolment)
-    return Decision(device=device)
+    return Decision(device=device, fingerprint=fingerprint(public_key))
 
 
 def _insert(

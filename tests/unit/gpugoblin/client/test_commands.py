@@ -51,6 +51,13 @@ def test_cancel(node: FakeNode, capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.startswith("long: cancelled")
 
 
+def test_delete(capsys: pytest.CaptureFixture[str]) -> None:
+    assert commands.job(["delete", "sum"]) == 0
+    assert capsys.readouterr().out == "sum: deleted\n"
+    with pytest.raises(RemoteError, match="unknown_job"):
+        commands.job(["show", "sum"])
+
+
 def test_a_job_that_is_not_there() -> None:
     with pytest.raises(RemoteError, match="unknown_job"):
         commands.job(["show", "other"])

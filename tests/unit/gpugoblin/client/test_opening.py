@@ -130,6 +130,7 @@ def test_other_dtypes_are_refused_with_file_and_line(tmp_path: Path, dtype: str)
     assert caught.value.code == "dtype_refused"
     assert "test_opening.py" in text
     assert "a.npy has dtype" in text
+    assert "save that as another file" in caught.value.next_step
 
 
 def test_what_is_no_file(tmp_path: Path) -> None:

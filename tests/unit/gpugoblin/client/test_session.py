@@ -201,8 +201,10 @@ def test_map_blocks_names_its_axis(lab: Session, node: FakeNode) -> None:
 
 def test_options_that_cannot_be(lab: Session) -> None:
     for options in ({"priority": 1000}, {"executor": "cloud"}, {"name": "x" * 300}, {"where": 3}):
-        with pytest.raises(ClientError, match="quantity_malformed"):
+        with pytest.raises(ClientError, match="option_refused") as caught:
             gg.array([1]).sum().save(**options)  # type: ignore[arg-type]
+        (name,) = options
+        assert ("constraints" if name == "where" else name) in caught.value.what
 
 
 def test_the_same_name_and_content_attaches(lab: Session, node: FakeNode) -> None:

@@ -143,8 +143,9 @@ def test_other_errors_are_not_waited_for(info: JobInfo) -> None:
 
 def test_one_press_detaches(info: JobInfo) -> None:
     job, seen, clock = Scripted([info, KeyboardInterrupt()]), Seen(), Clock()
-    with pytest.raises(Detached):
+    with pytest.raises(Detached, match="which goes on") as caught:
         wait_until_over(job, None, seen, monotonic_s=clock, sleep=clock.sleep)
+    assert caught.value.__cause__ is caught.value.__context__ is None  # one short traceback
     assert "gg.get('gram')" in job.said[0]
     assert job.cancelled == 0
     assert seen.closed == 1
@@ -156,7 +157,7 @@ def test_a_second_press_cancels(info: JobInfo) -> None:
             raise KeyboardInterrupt
 
     job, clock = Scripted([info, KeyboardInterrupt()]), Clock(press)
-    with pytest.raises(Detached):
+    with pytest.raises(Detached, match="is being cancelled"):
         wait_until_over(job, None, Seen(), monotonic_s=clock, sleep=clock.sleep)
     assert job.cancelled == 1
     assert "being cancelled" in job.said[-1]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -60,7 +61,9 @@ def waiting_code(config: Path) -> str:
 
 def test_from_nothing_to_an_enrolled_device(operator: Operator) -> None:
     assert operator("account", "add", "ann")["name"] == "ann"
-    device = operator("approve", waiting_code(operator.config), "--account", "ann")["device"]
+    approved = operator("approve", waiting_code(operator.config), "--account", "ann")
+    device = approved["device"]
+    assert re.fullmatch(r"([0-9a-f]{4}-){3}[0-9a-f]{4}", approved["fingerprint"])
     assert operator("deny", waiting_code(operator.config), "--account", "ann")["device"] == "denied"
     (row,) = operator("account", "list")
     assert (row["name"], row["devices"]) == ("ann", 1)

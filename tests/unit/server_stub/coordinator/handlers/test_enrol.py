@@ -43,8 +43,10 @@ def test_a_device_is_enrolled(desk: Desk) -> None:
     assert reply.fingerprint == fingerprint(public_key_bytes(KEY))
     assert (reply.interval_s, reply.expires_s) == (5.0, 600.0)
     assert poll(desk, reply) == ("pending", None)
-    device = approve(desk, reply.user_code)
+    decided = enrol.approve(desk.house, desk.tx, desk.now_s, desk.rng, "ann", reply.user_code)
+    device = decided.device
     assert device is not None
+    assert decided.fingerprint == reply.fingerprint  # what the operator compares
     assert poll(desk, reply) == ("approved", device)
     assert poll(desk, reply) == ("approved", device)
 
@@ -107,7 +109,8 @@ def test_denied(desk: Desk) -> None:
     desk.account("ann")
     reply = start(desk)
     decided = enrol.deny(desk.house, desk.tx, desk.now_s, desk.rng, "ann", reply.user_code)
-    assert decided == enrol.Decision()
+    assert (decided.device, decided.error) == (None, None)
+    assert decided.fingerprint == reply.fingerprint
     assert poll(desk, reply)[0] == "denied"
     assert desk.tx.rows("SELECT * FROM device") == []
 
