@@ -24,10 +24,14 @@ from gpugoblin.units import MIB
 __all__ = ["TILE_BYTES", "TILE_FLOPS", "Cut", "Fitted", "fit", "radices"]
 
 TILE_BYTES: Final = 32 * MIB
-"""Tiles are made no smaller than this for their own sake."""
+"""What tiles of large results should have at most."""
 
 TILE_FLOPS: Final = 100_000_000_000
-"""Nor smaller than this: seconds of a core, an instant of a card."""
+"""And how long they should take at most: seconds of a core, an instant of a card."""
+
+_PARTS: Final = 8
+"""Results that are no larger than a few tiles are cut into about so many, down to a quarter of the
+size, so that there is something for several engines to do."""
 
 _SLIGHT: Final = 1.1
 _MODEST: Final = 1.25
@@ -153,7 +157,12 @@ class _Search:
         self._flow, self._cut, self._held, self._first = flow, cut, held, first
         self._seen: dict[tuple[int, ...], tuple[Stage, Totals]] = {}
         self._radices = radices(flow, cut, held)
-        self.ideal = work(self._at(cut.steps)[1])
+        whole = self._at(cut.steps)[1]
+        self.ideal = work(whole)
+        self._aim_bytes = cut.aim_bytes
+        if cut.steps == cut.extents:
+            share = max(cut.aim_bytes // 4, whole.bound_bytes // _PARTS)
+            self._aim_bytes = min(cut.aim_bytes, share)
 
     def least(self) -> tuple[Stage, Totals]:
         """The smallest tiles that there are."""
@@ -167,18 +176,18 @@ class _Search:
         stage, now = self._at(steps)
         while True:
             fitting = fits(now, room)
-            small = now.bound_bytes <= self._cut.aim_bytes
+            small = now.bound_bytes <= self._aim_bytes
             light = now.flops <= TILE_FLOPS * now.tasks
             if fitting and small and light:
                 return stage
-            wanted = self._cut.aim_bytes if fitting else min(room.memory_bytes, room.slot_bytes)
+            wanted = self._aim_bytes if fitting else min(room.memory_bytes, room.slot_bytes)
             parts = _parts(max(now.bound_bytes, now.largest_bytes) / max(1, wanted))
             options = [self._cut_loop(stage, loop, parts) for loop in self._cut.free]
             found = [(work(self._at(one)[1]), one) for one in options if one is not None]
             if not found:
                 return stage
             cost, steps = self._pick(found, now, fitting=fitting)
-            large = now.bound_bytes > 2 * self._cut.aim_bytes
+            large = now.bound_bytes > 2 * self._aim_bytes
             if fitting and cost > (_MODEST if large else _SLIGHT) * work(now):
                 return stage
             stage, now = self._at(steps)

@@ -18,7 +18,7 @@ from gpugoblin.plan.figures import Figures, Totals, measure, roughly, total
 from gpugoblin.plan.flow import Flow, Held, Program, Sink, trace
 from gpugoblin.plan.spans import Loop, Range, Span, full, length
 from gpugoblin.plan.spec import ArrayRegion, OutputPlace, PlannedTask, TaskOutputRef
-from gpugoblin.plan.tilegraph import MOST_BLOBS, Tile, build, evaluate, region, shape_of
+from gpugoblin.plan.tilegraph import MOST_BLOBS, Tile, build, evaluate, region, shape_of, uniform
 
 __all__ = ["Coordinates", "Stage", "Want", "all_spans", "sink_of"]
 
@@ -73,6 +73,13 @@ class Stage:
         self.clipped = any(
             step[0] == "clip" for span in all_spans(self.program) for step in span.steps()
         )
+        self._uneven = _cuts_a_constant(flow, self.program)
+        if self._uneven:
+            # Parts of a constant are equal where two loops meet, and such tiles compute less.
+            self.middle = tuple(
+                (loop.count - 1 + number) // 2 % loop.count for number, loop in enumerate(loops)
+            )
+            middle = self.pieces(self.middle)
         self.typical_tile = evaluate(flow, self.program, middle)
         shared, self.shared_by = self._sharing(self.typical_tile)
         self.strides = self._number(shared)
@@ -197,10 +204,13 @@ class Stage:
 
     def totals(self) -> Totals:
         """The figures of all tasks, from one of each kind."""
+        if self._uneven and self.count <= _MOST_KINDS // 2:
+            every = (self.coordinates(offset) for offset in range(self.count))
+            return total([(1, self.figures(place)) for place in every])
         kinds = [self._kinds(number) for number in range(len(self.loops))]
-        found: list[tuple[int, Figures]] = []
+        found: list[tuple[int, Figures]] = [(0, self.figures(self.middle))]
         for combination in product(*kinds):
-            if len(found) == _MOST_KINDS:
+            if len(found) > _MOST_KINDS:
                 break
             place = tuple(at for at, _ in combination)
             found.append((prod(count for _, count in combination), self.figures(place)))
@@ -289,6 +299,16 @@ def sink_of(flow: Flow, want: Want, loops: Sequence[Loop] | None = None) -> Sink
         tuple(span(loop, extent) for extent, loop in zip(shape, want.loops, strict=True)),
         tuple((index, Span(loop)) for index, loop in sums),
         None if want.layers is None else Span(want.layers),
+    )
+
+
+def _cuts_a_constant(flow: Flow, program: Program) -> bool:
+    """Whether tiles hold different parts of a constant."""
+    return any(
+        instance.kind == "constant"
+        and any(span.loop >= 0 for span in instance.spans)
+        and not uniform(flow.graph.constants[instance.number])
+        for instance in program.instances
     )
 
 

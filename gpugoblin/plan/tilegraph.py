@@ -36,6 +36,7 @@ __all__ = [
     "pieces_under",
     "region",
     "shape_of",
+    "uniform",
 ]
 
 FAN_IN: Final = 16
@@ -163,7 +164,7 @@ def _read(
     if instance.kind == "input":
         inputs.append(ArrayRegion(instance.number, region(own)))
     elif instance.kind == "constant":
-        return None if _uniform(flow.graph.constants[instance.number]) else region(own).start
+        return None if uniform(flow.graph.constants[instance.number]) else region(own).start
     elif instance.held is not None:
         held = instance.held
         layers = range(*instance.layers.at(pieces))
@@ -180,7 +181,7 @@ def _read(
     return None
 
 
-def _uniform(constant: Constant) -> bool:
+def uniform(constant: Constant) -> bool:
     """Whether all elements have the same bytes, so that every part of a size is the same."""
     size = DTYPES[constant.spec.dtype].itemsize
     return constant.data == constant.data[:size] * constant.spec.count

@@ -75,6 +75,7 @@ def test_random_graphs(data: st.DataObject) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 @settings(max_examples=3000, deadline=None)
 @given(st.data())
 def test_many_random_graphs(data: st.DataObject) -> None:
