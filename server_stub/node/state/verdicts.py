@@ -291,7 +291,8 @@ def work_failed(step: Step, purpose: str, number: int, lease: str, code: str, te
     """A work item cannot be done, for a cause that trying again would not change.
 
     Local computing is tried a few times, since an engine may die of what it did not cause; anything
-    else ends the job with the cause, since its data or its disk is broken.
+    else ends the job with the cause, since its data or its disk is broken. A further result of a
+    task that is decided (`judge`) changes nothing for the job.
     """
     if purpose == "prepare":
         row = step.tx.one("select job from region where id = ?", (number,))
@@ -299,7 +300,10 @@ def work_failed(step: Step, purpose: str, number: int, lease: str, code: str, te
             jobs.fail(step, row[0], code, None, text)
         return
     task = tasks.load(step.tx, number)
-    if task is None or purpose == "judge":
+    if task is None:
+        return
+    if purpose == "judge":
+        _unjudged(step, task, lease, code)
         return
     if purpose == "compute" and task.attempt + 1 < step.rules.local_attempts:
         row_lease = leases.load(step.tx, lease)
@@ -312,6 +316,14 @@ def work_failed(step: Step, purpose: str, number: int, lease: str, code: str, te
         return
     if task.state not in ("used", "cancelled", "failed"):
         jobs.fail(step, task.job, code, task.number, text)
+
+
+def _unjudged(step: Step, task: tasks.TaskRow, lease: str, code: str) -> None:
+    """Nobody will ever judge this result: it ends without blame, and lets go of what it held."""
+    row = leases.load(step.tx, lease)
+    if row is not None and row.state == "uploaded":
+        leases.close(step, row, "cancelled", code)
+        tasks.release_inputs_unless_judged(step, task.id)
 
 
 def _again_from_start(step: Step, task: tasks.TaskRow) -> bool:

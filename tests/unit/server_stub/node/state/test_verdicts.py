@@ -222,6 +222,25 @@ def test_bytes_lost_on_the_own_disk_blame_nobody(world: World) -> None:
     check(world)
 
 
+@pytest.mark.parametrize("code", ["blob_damaged", "disk_failed"])
+def test_a_result_that_cannot_be_judged_ends_and_lets_go(world: World, code: str) -> None:
+    """Another result was wrong and the task is decided; this one's bytes are lost on our disk."""
+    one_task(world, "recompute")
+    device = Device(party(0))
+    lease = _lease(world, device)
+    _result(world, device, lease, "theirs")
+    task = row(world, "select id from task")[0]
+    own = Checked("w", False, "differs", 0.5, 1.0, ("c" * 64,), "build-validator")
+    world.handle(lambda step: verdicts.recomputed(step, task, "", own))
+    assert row(world, "select state from task") == ("used",)
+    assert row(world, "select state from lease") == ("uploaded",)
+    world.handle(lambda step: verdicts.work_failed(step, "judge", task, lease, code, "x"))
+    assert row(world, "select state, cause from lease") == ("cancelled", code)
+    assert row(world, "select count(*) from vote where held = 1") == (0,)
+    assert row(world, "select count(*) from blob where refs > 0") == (0,)
+    assert row(world, "select passed, rejected from device") == (0, 0)
+
+
 def test_a_task_that_nobody_takes_again_is_the_validators(world: World) -> None:
     one_task(world, "product")
     world.connection.execute("update task set attempt = 1")
