@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
@@ -48,12 +49,14 @@ def make(
 
 
 def show(report: Report, console: Console) -> None:
-    table = Table(title="Computed on the network, verified by the lab", title_justify="left")
+    title = "Computed on the network, verified by the lab"
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=0)
     for head in ("job", "tasks", "verified", "wrong", "redone", "bytes", "time", "NumPy"):
-        table.add_column(head, justify="left" if head in ("job", "verified") else "right")
+        left = head in ("job", "verified")
+        table.add_column(head, justify="left" if left else "right", no_wrap=head != "job")
     for one in report.figures:
         info, by = one.job.info, one.job.info.verified_by
-        methods = [("product check", by.product), ("recomputed", by.recompute)]
+        methods = [("by product", by.product), ("recomputed", by.recompute)]
         methods += [("equal hashes", by.equality), ("agreement", by.agreement)]
         table.add_row(
             one.what.replace(" of ", "\nof ", 1),
