@@ -33,10 +33,14 @@ __all__ = ["evaluate_formula", "formula_errors"]
 
 
 def evaluate_formula(formula: Formula, inputs: Sequence[Array]) -> Array:
-    """The reference result: inputs broadcast as in NumPy, dtype by the tree."""
+    """The reference result: inputs broadcast as in NumPy, dtype by the tree.
+
+    Inputs in float64 stand for float32, and then the result is not rounded (`interpret`, wide).
+    """
     dtypes = check_formula(formula, [_name(array) for array in inputs])
     shape = np.broadcast_shapes(*(array.shape for array in inputs))
-    result = np.empty(shape, DTYPES[dtypes[-1]])
+    wide = dtypes[-1] == "float32" and any(array.dtype == np.float64 for array in inputs)
+    result = np.empty(shape, np.float64 if wide else DTYPES[dtypes[-1]])
     views = [np.broadcast_to(array, shape) for array in inputs]
     with np.errstate(all="ignore"):
         for box in blocks(shape):
@@ -67,6 +71,8 @@ def formula_errors(formula: Formula, inputs: Sequence[Array], errors: Sequence[E
 
 
 def _name(array: Array) -> str:
+    if array.dtype == np.float64:
+        return "float32"
     return next(name for name, dtype in DTYPES.items() if dtype == array.dtype)
 
 

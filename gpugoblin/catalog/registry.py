@@ -11,7 +11,18 @@ from types import MappingProxyType
 from typing import Final
 
 from gpugoblin import hashing
-from gpugoblin.catalog.ops import cast, formula, gather, matmul, movement, order, reduce
+from gpugoblin.catalog.ops import (
+    cast,
+    formula,
+    gather,
+    iota,
+    matmul,
+    movement,
+    order,
+    placing,
+    reduce,
+    scatter,
+)
 from gpugoblin.catalog.prove import prove
 from gpugoblin.catalog.scalars import SCALARS
 from gpugoblin.catalog.spec import Operator
@@ -19,7 +30,7 @@ from gpugoblin.errors import GraphError
 
 __all__ = ["OPERATORS", "catalog_hash", "get", "operator_versions"]
 
-_FAMILIES: Final = (formula, matmul, reduce, order, movement, gather, cast)
+_FAMILIES: Final = (formula, matmul, reduce, order, movement, placing, gather, scatter, iota, cast)
 
 
 def _collect(operators: Iterable[Operator]) -> Mapping[str, Operator]:

@@ -20,6 +20,7 @@ import numpy as np
 
 from gpugoblin.catalog import scalar_errors as spread
 from gpugoblin.catalog import scalar_numpy as own
+from gpugoblin.catalog.scalar_grads import GRADIENTS, ScalarGradient
 from gpugoblin.catalog.spec import Array
 
 __all__ = ["SCALARS", "ScalarFunction"]
@@ -51,6 +52,7 @@ class ScalarFunction:
         absolute: the same, absolute.
         growth: `relative` is per unit of 1 + growth(operands, result).
         spread: how errors of operands become errors of the result.
+        gradient: the derivative, for every function with a float32 result.
     """
 
     name: str
@@ -64,6 +66,7 @@ class ScalarFunction:
     absolute: float
     growth: Callable[[Sequence[Array], Array], Array] | None
     spread: spread.Spread
+    gradient: ScalarGradient | None
 
 
 def _same(accepts: tuple[str, ...]) -> DtypeRule:
@@ -115,7 +118,18 @@ def _function(
     if name == "where":
         dtype_rule = _select
     return ScalarFunction(
-        name, arity, flops, accepts, dtype_rule, evaluate, ufunc, relative, absolute, growth, rule
+        name,
+        arity,
+        flops,
+        accepts,
+        dtype_rule,
+        evaluate,
+        ufunc,
+        relative,
+        absolute,
+        growth,
+        rule,
+        GRADIENTS.get(name),
     )
 
 

@@ -24,6 +24,7 @@ __all__ = [
     "Attributes",
     "Builder",
     "Cost",
+    "Gradient",
     "Operator",
     "Sample",
     "Split",
@@ -155,7 +156,13 @@ class Builder(Protocol):
 
     def spec(self, value: int) -> TensorSpec: ...
 
+    def constant(self, array: Array) -> int: ...
+
     def add(self, operator: str, inputs: Sequence[int], **attributes: AttrValue) -> int: ...
+
+    def add_many(
+        self, operator: str, inputs: Sequence[int], **attributes: AttrValue
+    ) -> tuple[int, ...]: ...
 
 
 Infer = Callable[[Sequence[TensorSpec], Attributes], tuple[TensorSpec, ...]]
@@ -167,6 +174,16 @@ Reference = Callable[[Sequence[Array], Attributes], tuple[Array, ...]]
 CostRule = Callable[[Sequence[TensorSpec], Sequence[TensorSpec], Attributes], Cost]
 SplitRule = Callable[[Sequence[TensorSpec], Attributes], tuple[Split, ...]]
 Decompose = Callable[[Builder, Sequence[int], Attributes], tuple[int, ...]]
+Gradient = Callable[
+    [Builder, Sequence[int], Sequence[int], Sequence[int | None], Attributes],
+    tuple[int | None, ...],
+]
+"""(builder, inputs, outputs, seeds, attributes) -> the derivative by each input.
+
+A seed is the derivative of the loss by an output: a value of that output's spec, or None for zero;
+at least one is not None. A derivative has its input's spec; None is zero everywhere, and what every
+input that is not float32 gets.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +201,8 @@ class Operator:
         tolerance: per dtype of the output, for class `float32`.
         samples: at least five: empty, size 1, non-contiguous, NaN and infinity where floating.
         decompose: for a composite: the same in primitives.
+        grad: the derivative, in operators. An operator with float32 outputs that has neither this
+            nor `decompose` is not differentiable.
     """
 
     name: str
@@ -198,6 +217,7 @@ class Operator:
     samples: tuple[Sample, ...]
     summary: str
     decompose: Decompose | None = None
+    grad: Gradient | None = None
 
     @property
     def key(self) -> str:

@@ -67,4 +67,13 @@ CODES: dict[str, ErrorCode] = {
         what="{operator} met the index {index}; axis {axis} has the extent {extent}.",
         next_step="Give indices from 0 to the extent less 1; negative ones do not wrap.",
     ),
+    "not_differentiable": ErrorCode(
+        what="{operator} has no gradient: {reason}.",
+        next_step="Take the gradient by another value, or replace the operator by one that has a "
+        "gradient.",
+    ),
+    "loss_not_scalar": ErrorCode(
+        what="Output {output} is {spec}; a gradient without seeds needs a float32 scalar.",
+        next_step="Reduce the output to one number, or ask for a graph that takes seeds.",
+    ),
 }

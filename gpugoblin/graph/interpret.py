@@ -16,7 +16,7 @@ from gpugoblin.errors import GraphError
 from gpugoblin.graph.check import check
 from gpugoblin.graph.ir import Graph, Node
 
-__all__ = ["interpret", "last_uses", "require_inputs", "run_nodes"]
+__all__ = ["interpret", "interpret_wide", "last_uses", "require_inputs", "run_nodes"]
 
 
 def interpret(graph: Graph, inputs: Sequence[Array]) -> tuple[Array, ...]:
@@ -31,6 +31,27 @@ def interpret(graph: Graph, inputs: Sequence[Array]) -> tuple[Array, ...]:
     require_inputs(graph, inputs)
     values: dict[int, Array] = {}
     for _ in run_nodes(graph, inputs, values):
+        pass
+    return tuple(np.array(values[value], order="C") for value in graph.outputs)
+
+
+def interpret_wide(graph: Graph, inputs: Sequence[Array]) -> tuple[Array, ...]:
+    """The outputs with nothing rounded to float32 on the way: what gradients are checked with.
+
+    Args:
+        inputs: float64 for every input that is float32 in the graph.
+
+    Returns:
+        float64 for every output that is float32 in the graph.
+
+    Raises:
+        GraphError: as `interpret`.
+    """
+    check(graph)
+    narrow = [array.astype(np.float32) if array.dtype == np.float64 else array for array in inputs]
+    require_inputs(graph, narrow)
+    values: dict[int, Array] = {}
+    for _ in run_nodes(graph, inputs, values, wide=True):
         pass
     return tuple(np.array(values[value], order="C") for value in graph.outputs)
 
@@ -55,24 +76,31 @@ def require_inputs(graph: Graph, inputs: Sequence[Array]) -> None:
 
 
 def run_nodes(
-    graph: Graph, inputs: Sequence[Array], values: dict[int, Array]
+    graph: Graph, inputs: Sequence[Array], values: dict[int, Array], *, wide: bool = False
 ) -> Iterator[tuple[int, Node]]:
     """Runs the nodes one by one into `values`; yields each (first value, node) once it has run.
 
     Values are dropped after the step that follows their last use, so that a consumer of this
     iterator may still read a node's operands.
+
+    Args:
+        wide: keep float32 values in float64.
     """
-    values.update(enumerate(inputs))
+
+    def kept(array: Array) -> Array:
+        return array.astype(np.float64) if wide and array.dtype == np.float32 else array
+
+    values.update(enumerate(map(kept, inputs)))
     base = len(graph.inputs)
     values.update(
-        (base + place, constant.array()) for place, constant in enumerate(graph.constants)
+        (base + place, kept(constant.array())) for place, constant in enumerate(graph.constants)
     )
     last = last_uses(graph)
     for step, (first, node) in enumerate(graph.numbered_nodes()):
         operator = registry.get(node.operator, node.version)
         operands = [values[value] for value in node.inputs]
         for output, result in enumerate(operator.reference(operands, node.attrs)):
-            values[first + output] = result
+            values[first + output] = kept(result)
         yield first, node
         for value in (*node.inputs, *range(first, first + len(node.outputs))):
             if last.get(value, step) <= step:

@@ -17,6 +17,7 @@ from gpugoblin.catalog.spec import (
     Array,
     Attribute,
     Attributes,
+    Builder,
     Cost,
     Operator,
     Split,
@@ -39,7 +40,8 @@ def _cost(
 
 def _reference(inputs: Sequence[Array], attributes: Attributes) -> tuple[Array, ...]:
     with np.errstate(all="ignore"):
-        return (cast_array(inputs[0], text_attribute(attributes, "dtype")).copy(),)
+        wide = inputs[0].dtype == np.float64
+        return (cast_array(inputs[0], text_attribute(attributes, "dtype"), wide=wide).copy(),)
 
 
 def _splits(inputs: Sequence[TensorSpec], attributes: Attributes) -> tuple[Split, ...]:
@@ -59,6 +61,17 @@ def _propagate(
     dtype = text_attribute(attributes, "dtype")
     tree = Formula((FormulaNode("input"), FormulaNode("cast", (0,), dtype=dtype)))
     return (formula_errors(tree, inputs, errors),)
+
+
+def _grad(
+    builder: Builder,
+    inputs: Sequence[int],
+    outputs: Sequence[int],
+    seeds: Sequence[int | None],
+    attributes: Attributes,
+) -> tuple[int | None, ...]:
+    """Only a cast from float32 to itself has one; integers and bools stop it."""
+    return (seeds[0] if builder.spec(inputs[0]).dtype == "float32" else None,)
 
 
 CAST: Final = Operator(
@@ -86,6 +99,7 @@ CAST: Final = Operator(
     ),
     summary="Changes the dtype. Float to integer goes toward zero and saturates, NaN becomes 0; "
     "integers wrap when narrowed; bool is 'not zero'.",
+    grad=_grad,
 )
 
 OPERATORS: Final = (CAST,)

@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from gpugoblin.catalog.building import sum_to
 from gpugoblin.catalog.formula import MAX_FORMULA_INPUTS, Formula
-from gpugoblin.catalog.formula_build import FormulaBuilder, call_formula
+from gpugoblin.catalog.formula_build import FormulaBuilder, call_formula, const_value
 from gpugoblin.catalog.formula_check import check_formula
 from gpugoblin.catalog.formula_eval import evaluate_formula, formula_errors
+from gpugoblin.catalog.formula_grad import derivatives
 from gpugoblin.catalog.rules import moved, shapes_error
 from gpugoblin.catalog.samples import ints, normal, sample, special, strided, truth
 from gpugoblin.catalog.scalars import SCALARS
@@ -20,6 +22,7 @@ from gpugoblin.catalog.spec import (
     Array,
     Attribute,
     Attributes,
+    Builder,
     Cost,
     Operator,
     Split,
@@ -105,6 +108,79 @@ def _propagate(
     return (formula_errors(_tree(attributes), inputs, errors),)
 
 
+def _grad(
+    builder: Builder,
+    inputs: Sequence[int],
+    outputs: Sequence[int],
+    seeds: Sequence[int | None],
+    attributes: Attributes,
+) -> tuple[int | None, ...]:
+    (seed,) = seeds
+    if seed is None:
+        return (None,) * len(inputs)
+    return _derivatives(builder, _tree(attributes), inputs, seed)
+
+
+def _derivatives(
+    builder: Builder, tree: Formula, inputs: Sequence[int], seed: int
+) -> tuple[int | None, ...]:
+    """One formula an input, summed over what it was broadcast along; function by function where
+    such a formula would be over the limits."""
+    found = derivatives(tree, [builder.spec(value).dtype for value in inputs])
+    if not all(one is None or one.fits for one in found):
+        return _stepwise(builder, tree, inputs, seed)
+    shares: list[int | None] = []
+    for value, one in zip(inputs, found, strict=True):
+        if one is None:
+            shares.append(None)
+            continue
+        known = [*inputs, seed]
+        share = seed
+        if len(one.tree.nodes) > 1:
+            share = builder.add("formula", [known[read] for read in one.reads], tree=one.tree)
+        shares.append(sum_to(builder, share, builder.spec(value).shape))
+    return tuple(shares)
+
+
+def _stepwise(
+    builder: Builder, tree: Formula, inputs: Sequence[int], seed: int
+) -> tuple[int | None, ...]:
+    """The reverse sweep over the tree's nodes, each as an application of its own."""
+    values: list[int] = []
+    for node in tree.nodes:
+        operands = [values[operand] for operand in node.operands]
+        if node.function == "input":
+            values.append(inputs[node.value])
+        elif node.function == "const":
+            values.append(builder.constant(const_value(node)))
+        elif node.function == "cast":
+            values.append(builder.add("cast", operands, dtype=node.dtype))
+        else:
+            values.append(builder.add("formula", operands, tree=call_formula(node.function)))
+    seeds: dict[int, int] = {len(values) - 1: seed}
+    shares: list[int | None] = [None] * len(inputs)
+    for number in range(len(values) - 1, -1, -1):
+        node, known = tree.nodes[number], seeds.get(number)
+        if known is None or builder.spec(values[number]).dtype != "float32":
+            continue
+        if node.function == "input":
+            shares[node.value] = known
+        elif node.operands and node.function != "cast":
+            operands = [values[operand] for operand in node.operands]
+            step = call_formula(node.function)
+            for operand, share in zip(
+                node.operands, _derivatives(builder, step, operands, known), strict=True
+            ):
+                if share is not None:
+                    before = seeds.get(operand)
+                    seeds[operand] = share if before is None else _sum(builder, before, share)
+    return tuple(shares)
+
+
+def _sum(builder: Builder, left: int, right: int) -> int:
+    return builder.add("formula", [left, right], tree=call_formula("add"))
+
+
 def _gelu() -> Formula:
     build = FormulaBuilder()
     x = build.input(0)
@@ -150,6 +226,7 @@ FORMULA: Final = Operator(
     ),
     summary="An elementwise expression over 1 to 32 inputs, which broadcast as in NumPy; the "
     "dtype of the result follows from the tree.",
+    grad=_grad,
 )
 
 OPERATORS: Final = (FORMULA,)

@@ -13,6 +13,7 @@ from typing import Final
 
 import numpy as np
 
+from gpugoblin.catalog.building import filled
 from gpugoblin.catalog.rules import (
     int_attribute,
     moved,
@@ -28,6 +29,7 @@ from gpugoblin.catalog.spec import (
     Array,
     Attribute,
     Attributes,
+    Builder,
     Cost,
     Operator,
     Split,
@@ -59,7 +61,7 @@ def _cost(
     return replace(taken, scratch_bytes=8 * inputs[1].count)
 
 
-def require_indices(indices: Array, axis: int, extent: int) -> None:
+def require_indices(indices: Array, axis: int, extent: int, operator: str = "gather") -> None:
     """Requires 0 <= index < extent everywhere.
 
     Raises:
@@ -69,7 +71,7 @@ def require_indices(indices: Array, axis: int, extent: int) -> None:
     if bad.any():
         raise GraphError(
             "index_out_of_range",
-            operator="gather",
+            operator=operator,
             index=int(indices[bad].flat[0]),
             axis=axis,
             extent=extent,
@@ -137,6 +139,23 @@ def _propagate(
     return (np.where(is_open, reach, error),)
 
 
+def _grad(
+    builder: Builder,
+    inputs: Sequence[int],
+    outputs: Sequence[int],
+    seeds: Sequence[int | None],
+    attributes: Attributes,
+) -> tuple[int | None, ...]:
+    """Each seed is added where its element was taken."""
+    (seed,) = seeds
+    if seed is None:
+        return None, None
+    zeros = filled(builder, builder.spec(inputs[0]))
+    operands = [zeros, inputs[1], seed]
+    axis = int_attribute(attributes, "axis")
+    return builder.add("scatter", operands, axis=axis, function="add"), None
+
+
 GATHER: Final = Operator(
     name="gather",
     version=1,
@@ -159,6 +178,7 @@ GATHER: Final = Operator(
     ),
     summary="Elements of the first input along an axis by int32 or int64 indices: the axis is "
     "replaced by the indices' axes. An index that is negative or too large is an error.",
+    grad=_grad,
 )
 
 OPERATORS: Final = (GATHER,)

@@ -19,10 +19,10 @@ from gpugoblin.catalog.rounding import (
 from gpugoblin.catalog.rules import bool_attribute, moved, require_rank, same_dtype, shapes_error
 from gpugoblin.catalog.samples import ints, normal, sample, special, strided
 from gpugoblin.catalog.spec import (
-    DTYPES,
     Array,
     Attribute,
     Attributes,
+    Builder,
     Cost,
     Operator,
     Split,
@@ -73,7 +73,7 @@ def _reference(inputs: Sequence[Array], attributes: Attributes) -> tuple[Array, 
     with np.errstate(all="ignore"):
         if a.dtype.kind == "f":
             wide = np.matmul(a.astype(np.float64), b.astype(np.float64))
-            return (wide.astype(DTYPES["float32"]),)
+            return (wide.astype(a.dtype),)
         return (np.matmul(a, b),)
 
 
@@ -140,6 +140,34 @@ def _propagate(
     return (_errors(inputs, errors, attributes),)
 
 
+def _grad(
+    builder: Builder,
+    inputs: Sequence[int],
+    outputs: Sequence[int],
+    seeds: Sequence[int | None],
+    attributes: Attributes,
+) -> tuple[int | None, ...]:
+    """For C = A B: G B^T and A^T G, each in the layout that its operand has."""
+    (seed,) = seeds
+    if seed is None:
+        return None, None
+    a, b = inputs
+    across = bool_attribute(attributes, "transpose_a"), bool_attribute(attributes, "transpose_b")
+
+    def product(left: int, right: int, turn_left: bool, turn_right: bool) -> int:
+        return builder.add("matmul", [left, right], transpose_a=turn_left, transpose_b=turn_right)
+
+    if across[0]:
+        by_a = product(b, seed, across[1], True)
+    else:
+        by_a = product(seed, b, False, not across[1])
+    if across[1]:
+        by_b = product(seed, a, True, across[0])
+    else:
+        by_b = product(a, seed, not across[0], False)
+    return by_a, by_b
+
+
 MATMUL: Final = Operator(
     name="matmul",
     version=1,
@@ -168,6 +196,7 @@ MATMUL: Final = Operator(
     ),
     summary="Products of the last two axes; the batch axes before them must be equal. Either "
     "operand may be read transposed. Integers wrap.",
+    grad=_grad,
 )
 
 OPERATORS: Final = (MATMUL,)

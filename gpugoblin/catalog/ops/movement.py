@@ -5,15 +5,16 @@ Owns: their declarations. They keep bits: any dtype, no rounding, errors travel 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
 
+from gpugoblin.catalog.building import number, reshaped, sum_to
+from gpugoblin.catalog.moving import invalid, moving
 from gpugoblin.catalog.rules import (
     int_attribute,
     ints_attribute,
-    moved,
     require_axis,
     require_rank,
     same_dtype,
@@ -26,88 +27,20 @@ from gpugoblin.catalog.spec import (
     Array,
     Attribute,
     Attributes,
-    Cost,
-    Operator,
-    Sample,
+    Builder,
     Split,
     TensorSpec,
-    Tolerance,
 )
-from gpugoblin.errors import GraphError
 
 __all__ = ["MAX_CONCAT_INPUTS", "OPERATORS"]
 
 MAX_CONCAT_INPUTS: Final = 64
 
-Move = Callable[[Sequence[Array], Attributes], Array]
-Infer = Callable[[Sequence[TensorSpec], Attributes], tuple[TensorSpec, ...]]
-SplitRule = Callable[[Sequence[TensorSpec], Attributes], tuple[Split, ...]]
-
-
-def _cost(
-    inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec], attributes: Attributes
-) -> Cost:
-    return moved(inputs, outputs)
-
-
-def _free(
-    inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec], attributes: Attributes
-) -> Cost:
-    return Cost(0, 0, 0)
-
-
-def _operator(
-    name: str,
-    attributes: tuple[Attribute, ...],
-    infer: Infer,
-    move: Move,
-    splits: SplitRule,
-    samples: tuple[Sample, ...],
-    summary: str,
-    arity: tuple[int, int] = (1, 1),
-) -> Operator:
-    def reference(inputs: Sequence[Array], given: Attributes) -> tuple[Array, ...]:
-        return (np.array(move(inputs, given), order="C"),)
-
-    def propagate(
-        inputs: Sequence[Array],
-        errors: Sequence[Array | None],
-        outputs: Sequence[Array],
-        given: Attributes,
-    ) -> tuple[Array | None, ...]:
-        if all(error is None for error in errors):
-            return (None,)
-        full = [
-            np.broadcast_to(0.0 if error is None else error, array.shape)
-            for error, array in zip(errors, inputs, strict=True)
-        ]
-        return (move(full, given),)
-
-    return Operator(
-        name=name,
-        version=1,
-        arity=arity,
-        attributes=attributes,
-        infer=infer,
-        cost=_free if name == "reshape" else _cost,
-        reference=reference,
-        splits=splits,
-        tolerance=Tolerance(propagate=propagate),
-        samples=samples,
-        summary=summary,
-    )
-
-
-def _invalid(operator: str, attribute: str, value: object, reason: str) -> GraphError:
-    return GraphError(
-        "attribute_invalid", operator=operator, attribute=attribute, value=value, reason=reason
-    )
-
 
 def _target(operator: str, attributes: Attributes) -> tuple[int, ...]:
     shape = ints_attribute(attributes, "shape")
     if len(shape) > MAX_RANK or any(extent < 0 for extent in shape):
-        raise _invalid(operator, "shape", shape, f"at most {MAX_RANK} extents of 0 or more")
+        raise invalid(operator, "shape", shape, f"at most {MAX_RANK} extents of 0 or more")
     return shape
 
 
@@ -159,19 +92,50 @@ def _places(shape: tuple[int, ...]) -> list[tuple[int, tuple[int, int]]]:
     return places
 
 
+def _shape_grad(
+    builder: Builder,
+    inputs: Sequence[int],
+    outputs: Sequence[int],
+    seeds: Sequence[int | None],
+    attributes: Attributes,
+) -> tuple[int | None, ...]:
+    """Of reshape and broadcast: sums over what was repeated, in the input's shape."""
+    (seed,) = seeds
+    shape = builder.spec(inputs[0]).shape
+    if seed is None:
+        return (None,)
+    if builder.spec(inputs[0]).count == builder.spec(seed).count:
+        return (reshaped(builder, seed, shape),)
+    return (sum_to(builder, seed, shape),)
+
+
 # permute
 
 
 def _permute_infer(inputs: Sequence[TensorSpec], attributes: Attributes) -> tuple[TensorSpec, ...]:
     axes = ints_attribute(attributes, "axes")
     if sorted(axes) != list(range(inputs[0].rank)):
-        raise _invalid("permute", "axes", axes, f"each axis of {inputs[0]} once is wanted")
+        raise invalid("permute", "axes", axes, f"each axis of {inputs[0]} once is wanted")
     return (TensorSpec(inputs[0].dtype, tuple(inputs[0].shape[axis] for axis in axes)),)
 
 
 def _permute_splits(inputs: Sequence[TensorSpec], attributes: Attributes) -> tuple[Split, ...]:
     axes = ints_attribute(attributes, "axes")
     return tuple(Split(f"i{axis}", "parallel", (axis,), place) for place, axis in enumerate(axes))
+
+
+def _permute_grad(
+    builder: Builder,
+    inputs: Sequence[int],
+    outputs: Sequence[int],
+    seeds: Sequence[int | None],
+    attributes: Attributes,
+) -> tuple[int | None, ...]:
+    axes = ints_attribute(attributes, "axes")
+    inverse = tuple(axes.index(axis) for axis in range(len(axes)))
+    return tuple(
+        None if seed is None else builder.add("permute", [seed], axes=inverse) for seed in seeds
+    )
 
 
 # slice
@@ -182,12 +146,12 @@ def _slice_infer(inputs: Sequence[TensorSpec], attributes: Attributes) -> tuple[
     shape = inputs[0].shape
     for name, value in (("start", start), ("stop", stop), ("step", step)):
         if len(value) != len(shape):
-            raise _invalid("slice", name, value, f"one integer an axis of {inputs[0]} is wanted")
+            raise invalid("slice", name, value, f"one integer an axis of {inputs[0]} is wanted")
     for first, last, stride, extent in zip(start, stop, step, shape, strict=True):
         if not 0 <= first <= last <= extent:
-            raise _invalid("slice", "stop", stop, f"0 <= start <= stop <= {extent} must hold")
+            raise invalid("slice", "stop", stop, f"0 <= start <= stop <= {extent} must hold")
         if stride < 1:
-            raise _invalid("slice", "step", step, "steps of 1 or more are wanted")
+            raise invalid("slice", "step", step, "steps of 1 or more are wanted")
     extents = tuple(
         -(-(last - first) // stride) for first, last, stride in zip(start, stop, step, strict=True)
     )
@@ -210,6 +174,29 @@ def _slice_splits(inputs: Sequence[TensorSpec], attributes: Attributes) -> tuple
         )
         for axis, extent in enumerate(inputs[0].shape)
     )
+
+
+def _slice_grad(
+    builder: Builder,
+    inputs: Sequence[int],
+    outputs: Sequence[int],
+    seeds: Sequence[int | None],
+    attributes: Attributes,
+) -> tuple[int | None, ...]:
+    """Zeros around and between the elements that were taken."""
+    (seed,) = seeds
+    if seed is None:
+        return (None,)
+    start, step = ints_attribute(attributes, "start"), ints_attribute(attributes, "step")
+    high = tuple(
+        whole - first - max(0, (taken - 1) * stride + 1)
+        for whole, first, taken, stride in zip(
+            builder.spec(inputs[0]).shape, start, builder.spec(seed).shape, step, strict=True
+        )
+    )
+    between = tuple(stride - 1 for stride in step)
+    zero = number(builder, 0.0)
+    return (builder.add("pad", [seed, zero], low=start, high=high, between=between),)
 
 
 # broadcast
@@ -249,6 +236,34 @@ def _broadcast_splits(inputs: Sequence[TensorSpec], attributes: Attributes) -> t
 # concat
 
 
+def _concat_grad(
+    builder: Builder,
+    inputs: Sequence[int],
+    outputs: Sequence[int],
+    seeds: Sequence[int | None],
+    attributes: Attributes,
+) -> tuple[int | None, ...]:
+    (seed,) = seeds
+    if seed is None:
+        return (None,) * len(inputs)
+    axis, shape = int_attribute(attributes, "axis"), builder.spec(seed).shape
+    found: list[int | None] = []
+    first = 0
+    for value in inputs:
+        last = first + builder.spec(value).shape[axis]
+        found.append(
+            builder.add(
+                "slice",
+                [seed],
+                start=tuple(first if place == axis else 0 for place in range(len(shape))),
+                stop=tuple(last if place == axis else n for place, n in enumerate(shape)),
+                step=(1,) * len(shape),
+            )
+        )
+        first = last
+    return tuple(found)
+
+
 def _concat_infer(inputs: Sequence[TensorSpec], attributes: Attributes) -> tuple[TensorSpec, ...]:
     dtype = same_dtype("concat", inputs, tuple(DTYPES))
     require_rank("concat", inputs[0], 1)
@@ -274,7 +289,7 @@ def _concat_splits(inputs: Sequence[TensorSpec], attributes: Attributes) -> tupl
 _SHAPE: Final = Attribute("shape", "ints")
 
 OPERATORS: Final = (
-    _operator(
+    moving(
         "reshape",
         (_SHAPE,),
         _reshape_infer,
@@ -290,8 +305,9 @@ OPERATORS: Final = (
             sample("bool", truth(6), shape=(3, 2)),
         ),
         "The same elements in C order under another shape; always a view.",
+        _shape_grad,
     ),
-    _operator(
+    moving(
         "permute",
         (Attribute("axes", "ints"),),
         _permute_infer,
@@ -307,8 +323,9 @@ OPERATORS: Final = (
             sample("bool", truth(3, 2), axes=(1, 0)),
         ),
         "Axis i of the result is axis axes[i] of the input.",
+        _permute_grad,
     ),
-    _operator(
+    moving(
         "slice",
         (Attribute("start", "ints"), Attribute("step", "ints"), Attribute("stop", "ints")),
         _slice_infer,
@@ -325,8 +342,9 @@ OPERATORS: Final = (
             sample("bool", truth(6), start=(2,), stop=(6,), step=(1,)),
         ),
         "A box with steps: start <= i < stop in steps of step > 0, one of each an axis.",
+        _slice_grad,
     ),
-    _operator(
+    moving(
         "broadcast",
         (_SHAPE,),
         _broadcast_infer,
@@ -343,8 +361,9 @@ OPERATORS: Final = (
             sample("int32", ints(1), shape=(5,)),
         ),
         "Repeats axes of extent 1 and new leading axes up to the shape, as NumPy's broadcast_to.",
+        _shape_grad,
     ),
-    _operator(
+    moving(
         "concat",
         (Attribute("axis", "int"),),
         _concat_infer,
@@ -360,6 +379,7 @@ OPERATORS: Final = (
             sample("bool", truth(2), truth(3), axis=0),
         ),
         "Joins 1 to 64 inputs along one axis; the other axes must agree.",
+        _concat_grad,
         arity=(1, MAX_CONCAT_INPUTS),
     ),
 )

@@ -11,6 +11,7 @@ from typing import Final
 
 import numpy as np
 
+from gpugoblin.catalog.along import scatter_along
 from gpugoblin.catalog.rounding import with_flush
 from gpugoblin.catalog.rules import (
     bool_attribute,
@@ -28,6 +29,7 @@ from gpugoblin.catalog.spec import (
     Array,
     Attribute,
     Attributes,
+    Builder,
     Cost,
     Operator,
     Split,
@@ -228,6 +230,21 @@ def _topk_propagate(
     return (np.moveaxis(moved_values, -1, axis), np.moveaxis(far, -1, axis))
 
 
+def _topk_grad(
+    builder: Builder,
+    inputs: Sequence[int],
+    outputs: Sequence[int],
+    seeds: Sequence[int | None],
+    attributes: Attributes,
+) -> tuple[int | None, ...]:
+    """Each seed goes where its value was taken."""
+    seed, axis = seeds[0], int_attribute(attributes, "axis")
+    if seed is None:
+        return (None,)
+    extent = builder.spec(inputs[0]).shape[axis]
+    return (scatter_along(builder, seed, outputs[1], axis, extent),)
+
+
 TOPK: Final = Operator(
     name="topk",
     version=1,
@@ -256,6 +273,7 @@ TOPK: Final = Operator(
     ),
     summary="The k largest (or smallest) elements along an axis, best first, and their int64 "
     "indices. NaN counts as larger than any number; among equals the lower index is first.",
+    grad=_topk_grad,
 )
 
 OPERATORS: Final = (REDUCE_ARG, TOPK)

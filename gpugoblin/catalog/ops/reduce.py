@@ -7,6 +7,8 @@ from typing import Final, Literal
 
 import numpy as np
 
+from gpugoblin.catalog.building import call, expression, number, reduced, reshaped, spread
+from gpugoblin.catalog.formula_build import FormulaBuilder
 from gpugoblin.catalog.rounding import (
     REDUCE_BLOCK,
     TINY,
@@ -29,6 +31,7 @@ from gpugoblin.catalog.spec import (
     Array,
     Attribute,
     Attributes,
+    Builder,
     Cost,
     Operator,
     Split,
@@ -217,6 +220,84 @@ def _propagate(
     return (_error(inputs[0], errors[0], attributes),)
 
 
+def _grad(
+    builder: Builder,
+    inputs: Sequence[int],
+    outputs: Sequence[int],
+    seeds: Sequence[int | None],
+    attributes: Attributes,
+) -> tuple[int | None, ...]:
+    (seed,), (value,) = seeds, inputs
+    function, axes = text_attribute(attributes, "function"), _axes(attributes)
+    spec = builder.spec(value)
+    if seed is None or function in ("any", "all"):
+        return (None,)
+    kept = tuple(1 if axis in axes else extent for axis, extent in enumerate(spec.shape))
+    seed = reshaped(builder, seed, kept)
+    match function:
+        case "sum":
+            return (spread(builder, seed, spec.shape),)
+        case "mean":
+            count = number(builder, max(1, _count(spec.shape, axes)))
+            return (spread(builder, call(builder, "div", seed, count), spec.shape),)
+        case "prod":
+            return (_prod_grad(builder, value, seed, axes),)
+    # max, min: equal extremes share the seed.
+    result = reshaped(builder, outputs[0], kept)
+    zero, one = number(builder, 0.0), number(builder, 1.0)
+    chosen = call(builder, "where", call(builder, "eq", value, result), one, zero)
+    ties = reduced(builder, "sum", chosen, axes)
+    return (expression(builder, [chosen, seed, ties], _share),)
+
+
+def _share(build: FormulaBuilder, chosen: int, seed: int, ties: int) -> int:
+    return build.call("mul", chosen, build.call("div", seed, ties))
+
+
+def _prod_grad(builder: Builder, value: int, seed: int, axes: tuple[int, ...]) -> int:
+    """The product as a tree of halves, and back through it: right where factors are 0, in as many
+    multiplications, and again differentiable. A division by the factor is neither."""
+    shape = builder.spec(value).shape
+    others = tuple(axis for axis in range(len(shape)) if axis not in axes)
+    turned = builder.add("permute", [value], axes=(*axes, *others))
+    rest = tuple(shape[axis] for axis in others)
+    level = reshaped(builder, turned, (_count(shape, axes), *rest))
+    levels = []
+    while (extent := builder.spec(level).shape[0]) > 1:
+        left, right, odd = _halves(builder, level, extent)
+        levels.append((left, right, odd is not None))
+        parts = [call(builder, "mul", left, right), *([] if odd is None else [odd])]
+        level = builder.add("concat", parts, axis=0) if len(parts) > 1 else parts[0]
+    share = reshaped(builder, seed, (1, *rest))
+    if _count(shape, axes) == 0:
+        share = _rows(builder, share, 0, 0)
+    for left, right, has_odd in reversed(levels):
+        half = builder.spec(left).shape[0]
+        upper = _rows(builder, share, 0, half)
+        parts = [call(builder, "mul", upper, right), call(builder, "mul", upper, left)]
+        if has_odd:
+            parts.append(_rows(builder, share, half, half + 1))
+        share = builder.add("concat", parts, axis=0)
+    share = reshaped(builder, share, builder.spec(turned).shape)
+    back = (*axes, *others)
+    return builder.add("permute", [share], axes=tuple(back.index(n) for n in range(len(shape))))
+
+
+def _halves(builder: Builder, level: int, extent: int) -> tuple[int, int, int | None]:
+    half = extent // 2
+    odd = _rows(builder, level, 2 * half, extent) if extent % 2 else None
+    return _rows(builder, level, 0, half), _rows(builder, level, half, 2 * half), odd
+
+
+def _rows(builder: Builder, value: int, start: int, stop: int) -> int:
+    shape = builder.spec(value).shape
+    if (start, stop) == (0, shape[0]):
+        return value
+    first = (start, *(0,) * (len(shape) - 1))
+    last = (stop, *shape[1:])
+    return builder.add("slice", [value], start=first, stop=last, step=(1,) * len(shape))
+
+
 REDUCE: Final = Operator(
     name="reduce",
     version=1,
@@ -252,6 +333,7 @@ REDUCE: Final = Operator(
     ),
     summary="sum, mean, prod, max, min, any or all over axes. NaN propagates; integers wrap; max "
     "and min of nothing is an error, the mean of nothing is NaN.",
+    grad=_grad,
 )
 
 OPERATORS: Final = (REDUCE,)

@@ -35,8 +35,9 @@ class CpuBackend:
     def readable(self, operator: str, array_like: Array) -> bool:
         if operator == "matmul@1":
             return array_like.dtype.kind != "f" or blas_ready(array_like)
-        # These two reshape their operands, which must not copy.
-        return operator not in ("gather@1", "reshape@1") or array_like.flags.c_contiguous
+        # These reshape their operands, which must not copy.
+        whole = ("gather@1", "reshape@1", "scatter@1")
+        return operator not in whole or array_like.flags.c_contiguous
 
     def chain(
         self,

@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from app.engine.backends.cpu import movement, reduce, selection
+from app.engine.backends.cpu import movement, placing, reduce, scattering, selection
 from app.engine.backends.cpu.product import matmul_into
 from app.engine.backends.spec import Kernel, View
 from app.engine.context import Context
@@ -43,20 +43,26 @@ KERNELS: Final[Mapping[str, Kernel]] = MappingProxyType(
         "broadcast@1": movement.broadcast,
         "cast@1": selection.cast,
         "concat@1": movement.concat,
+        "flip@1": placing.flip,
         "gather@1": selection.gather,
+        "iota@1": placing.iota,
         "matmul@1": _matmul,
+        "pad@1": placing.pad,
         "permute@1": movement.permute,
         "reduce@1": reduce.reduce,
         "reduce_arg@1": reduce.reduce_arg,
         "reshape@1": movement.reshape,
+        "scatter@1": scattering.scatter,
         "slice@1": movement.slice_,
         "topk@1": selection.topk,
+        "update_slice@1": placing.update_slice,
     }
 )
 
 VIEWS: Final[Mapping[str, View]] = MappingProxyType(
     {
         "broadcast@1": movement.broadcast_view,
+        "flip@1": placing.flip_view,
         "permute@1": movement.permute_view,
         "reshape@1": movement.reshape_view,
         "slice@1": movement.slice_view,

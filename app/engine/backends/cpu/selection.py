@@ -14,7 +14,7 @@ from app.engine.context import Context, KernelError
 from gpugoblin.catalog.rules import bool_attribute, int_attribute
 from gpugoblin.catalog.spec import Array, Attributes
 
-__all__ = ["cast", "gather", "topk"]
+__all__ = ["cast", "gather", "require_indices", "topk"]
 
 TAKE_ELEMENTS: Final = 256 * 1024
 CAST_ELEMENTS: Final = 64 * 1024
@@ -29,7 +29,7 @@ def gather(
     data, indices = reads
     axis = int_attribute(attributes, "axis")
     extent = data.shape[axis]
-    _require_indices(indices, axis, extent)
+    require_indices(indices, axis, extent)
     before, after = math.prod(data.shape[:axis]), math.prod(data.shape[axis + 1 :])
     flat = indices.reshape(-1)
     table = data.reshape((before, extent, after))
@@ -44,7 +44,7 @@ def gather(
     context.blocks(len(boxes) if out.size else 0, block)
 
 
-def _require_indices(indices: Array, axis: int, extent: int) -> None:
+def require_indices(indices: Array, axis: int, extent: int) -> None:
     if not indices.size:
         return
     lowest, highest = int(indices.min()), int(indices.max())

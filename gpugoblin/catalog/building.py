@@ -1,0 +1,92 @@
+"""Short names for what decompositions and gradients write on a builder.
+
+Owns: nothing but wording. Must not: know the builder, or any one operator's rule.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from gpugoblin.catalog.formula import Formula
+from gpugoblin.catalog.formula_build import FormulaBuilder, call_formula
+from gpugoblin.catalog.spec import DTYPES, Builder, TensorSpec
+
+__all__ = [
+    "call",
+    "expression",
+    "filled",
+    "number",
+    "reduced",
+    "reshaped",
+    "spread",
+    "sum_to",
+    "tree",
+]
+
+
+def tree(count: int, write: Callable[..., int]) -> Formula:
+    """The formula over `count` inputs that `write(builder, *inputs)` makes."""
+    builder = FormulaBuilder()
+    return builder.build(write(builder, *(builder.input(place) for place in range(count))))
+
+
+def call(builder: Builder, function: str, *operands: int) -> int:
+    """One scalar function, elementwise."""
+    return builder.add("formula", operands, tree=call_formula(function))
+
+
+def expression(builder: Builder, operands: Sequence[int], write: Callable[..., int]) -> int:
+    """A formula of one's own: `write(formula_builder, *inputs)`; it must use every operand."""
+    return builder.add("formula", operands, tree=tree(len(operands), write))
+
+
+def number(builder: Builder, value: float | int | bool, dtype: str = "float32") -> int:
+    """A scalar constant."""
+    return builder.constant(np.array(value, DTYPES[dtype]))
+
+
+def filled(builder: Builder, spec: TensorSpec, value: float | int | bool = 0) -> int:
+    """A tensor of equal elements."""
+    scalar = number(builder, value, spec.dtype)
+    return builder.add("broadcast", [scalar], shape=spec.shape) if spec.shape else scalar
+
+
+def reshaped(builder: Builder, value: int, shape: Sequence[int]) -> int:
+    """The value itself where it has that shape."""
+    if builder.spec(value).shape == tuple(shape):
+        return value
+    return builder.add("reshape", [value], shape=tuple(shape))
+
+
+def spread(builder: Builder, value: int, shape: Sequence[int]) -> int:
+    """Broadcast to a shape; the value itself where it has it."""
+    if builder.spec(value).shape == tuple(shape):
+        return value
+    return builder.add("broadcast", [value], shape=tuple(shape))
+
+
+def reduced(
+    builder: Builder, function: str, value: int, axes: Sequence[int], *, keepdims: bool = True
+) -> int:
+    """A reduction; by default the axes stay, with extent 1."""
+    ordered = tuple(sorted(axes))
+    return builder.add("reduce", [value], function=function, axes=ordered, keepdims=keepdims)
+
+
+def sum_to(builder: Builder, value: int, shape: Sequence[int]) -> int:
+    """What a broadcast from `shape` did, undone: the sum over the axes that it repeated."""
+    spec = builder.spec(value)
+    new = spec.rank - len(shape)
+    axes = [
+        axis
+        for axis, extent in enumerate(spec.shape)
+        if axis < new or (shape[axis - new] == 1 and extent != 1)
+    ]
+    if not axes:
+        return value
+    if math.prod(spec.shape[axis] for axis in axes) == 1:
+        return reshaped(builder, value, shape)
+    return reshaped(builder, reduced(builder, "sum", value, axes, keepdims=False), shape)

@@ -1,0 +1,97 @@
+"""Derivatives of a formula, as formulas.
+
+Owns: the reverse sweep through one tree. The rules of the functions are in
+`catalog/scalar_grads.py`; what to do with the trees is the operator's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from gpugoblin.catalog.formula import (
+    MAX_FORMULA_INPUTS,
+    MAX_FORMULA_NODES,
+    Formula,
+    FormulaNode,
+)
+from gpugoblin.catalog.formula_build import FormulaBuilder, const_value
+from gpugoblin.catalog.formula_check import check_formula
+from gpugoblin.catalog.scalars import SCALARS
+
+__all__ = ["Derivative", "derivatives"]
+
+
+@dataclass(frozen=True, slots=True)
+class Derivative:
+    """The derivative by one input.
+
+    Args:
+        tree: over `reads`, in order.
+        reads: numbers of the formula's inputs; the number after the last one is the seed.
+    """
+
+    tree: Formula
+    reads: tuple[int, ...]
+
+    @property
+    def fits(self) -> bool:
+        """Is the tree within the limits of a formula?"""
+        return len(self.tree.nodes) <= MAX_FORMULA_NODES and len(self.reads) <= MAX_FORMULA_INPUTS
+
+
+def derivatives(formula: Formula, inputs: Sequence[str]) -> tuple[Derivative | None, ...]:
+    """For each input its derivative times the seed, or None where that is zero everywhere.
+
+    Args:
+        inputs: the dtypes of the inputs; only float32 has derivatives.
+    """
+    dtypes = check_formula(formula, inputs)
+    builder = FormulaBuilder()
+    nodes: list[int] = []
+    for node in formula.nodes:
+        nodes.append(_again(builder, node, [nodes[operand] for operand in node.operands]))
+    seeds: dict[int, int] = {}
+    if dtypes[-1] == "float32":
+        seeds[len(nodes) - 1] = builder.input(len(inputs))
+    found: list[Derivative | None] = [None] * len(inputs)
+    for number in range(len(nodes) - 1, -1, -1):
+        node, seed = formula.nodes[number], seeds.get(number)
+        if seed is None:
+            continue
+        if node.function == "input":
+            found[node.value] = _renumbered(builder.build(seed))
+        elif node.function in SCALARS:
+            rule = SCALARS[node.function].gradient
+            if rule is None:
+                raise LookupError(f"{node.function} gives float32 but has no derivative")
+            operands = [nodes[operand] for operand in node.operands]
+            shares = rule(builder, operands, nodes[number], seed)
+            for operand, share in zip(node.operands, shares, strict=True):
+                if share is None or dtypes[operand] != "float32":
+                    continue
+                known = seeds.get(operand)
+                seeds[operand] = share if known is None else builder.call("add", known, share)
+    return tuple(found)
+
+
+def _again(builder: FormulaBuilder, node: FormulaNode, operands: Sequence[int]) -> int:
+    match node.function:
+        case "input":
+            return builder.input(node.value)
+        case "const":
+            return builder.const(node.dtype, const_value(node).item())
+        case "cast":
+            return builder.cast(operands[0], node.dtype)
+    return builder.call(node.function, *operands)
+
+
+def _renumbered(tree: Formula) -> Derivative:
+    """Inputs that the tree does not read are left out; the others keep their order."""
+    reads = tuple(sorted(node.value for node in tree.nodes if node.function == "input"))
+    places = {number: place for place, number in enumerate(reads)}
+    nodes = tuple(
+        replace(node, value=places[node.value]) if node.function == "input" else node
+        for node in tree.nodes
+    )
+    return Derivative(Formula(nodes), reads)
