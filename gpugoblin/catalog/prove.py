@@ -80,14 +80,16 @@ def prove(operator: Operator) -> None:
     labels = [sample.name for sample in operator.samples]
     _require(len(set(labels)) == len(labels), operator, "two samples have one name")
     arrays: list[Array] = []
+    sizes: set[int] = set()
     for sample in operator.samples:
         inputs = sample.inputs(cast("Generator", _Draws()))
         arrays.extend(inputs)
-        _prove_sample(operator, sample.name, inputs, dict(sample.attributes))
-    if operator.arity[1] == 0:
+        results = _prove_sample(operator, sample.name, inputs, dict(sample.attributes))
+        sizes |= {array.size for array in (*inputs, *results)}
+    _require(0 in sizes, operator, "no sample is empty")
+    _require(1 in sizes, operator, "no sample has size 1")
+    if not arrays:
         return
-    _require(any(array.size == 0 for array in arrays), operator, "no sample is empty")
-    _require(any(array.size == 1 for array in arrays), operator, "no sample has size 1")
     _require(
         any(not array.flags.c_contiguous for array in arrays),
         operator,
@@ -101,7 +103,7 @@ def prove(operator: Operator) -> None:
 
 def _prove_sample(
     operator: Operator, name: str, inputs: Sequence[Array], given: dict[str, object]
-) -> None:
+) -> Sequence[Array]:
     where = f"sample {name}"
     attributes = dict(normalize_attributes(operator, given))
     least, most = operator.arity
@@ -117,6 +119,7 @@ def _prove_sample(
         f"{where}: a negative cost",
     )
     _prove_splits(operator, where, operator.splits(specs, attributes), specs, outputs)
+    return results
 
 
 def _prove_splits(

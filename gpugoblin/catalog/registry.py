@@ -13,6 +13,8 @@ from typing import Final
 from gpugoblin import hashing
 from gpugoblin.catalog.ops import (
     cast,
+    chance,
+    convolution,
     formula,
     gather,
     iota,
@@ -20,8 +22,11 @@ from gpugoblin.catalog.ops import (
     movement,
     order,
     placing,
+    pooling,
     reduce,
+    scan,
     scatter,
+    searching,
 )
 from gpugoblin.catalog.prove import prove
 from gpugoblin.catalog.scalars import SCALARS
@@ -30,7 +35,23 @@ from gpugoblin.errors import GraphError
 
 __all__ = ["OPERATORS", "catalog_hash", "get", "operator_versions"]
 
-_FAMILIES: Final = (formula, matmul, reduce, order, movement, placing, gather, scatter, iota, cast)
+_FAMILIES: Final = (
+    formula,
+    matmul,
+    convolution,
+    pooling,
+    reduce,
+    scan,
+    order,
+    searching,
+    movement,
+    placing,
+    gather,
+    scatter,
+    iota,
+    chance,
+    cast,
+)
 
 
 def _collect(operators: Iterable[Operator]) -> Mapping[str, Operator]:

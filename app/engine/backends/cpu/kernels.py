@@ -12,7 +12,18 @@ from typing import Final
 
 import numpy as np
 
-from app.engine.backends.cpu import movement, placing, reduce, scattering, selection
+from app.engine.backends.cpu import (
+    chance,
+    convolution,
+    movement,
+    placing,
+    pooling,
+    reduce,
+    scan,
+    scattering,
+    searching,
+    selection,
+)
 from app.engine.backends.cpu.product import matmul_into
 from app.engine.backends.spec import Kernel, View
 from app.engine.context import Context
@@ -43,16 +54,21 @@ KERNELS: Final[Mapping[str, Kernel]] = MappingProxyType(
         "broadcast@1": movement.broadcast,
         "cast@1": selection.cast,
         "concat@1": movement.concat,
+        "conv@1": convolution.conv,
         "flip@1": placing.flip,
         "gather@1": selection.gather,
         "iota@1": placing.iota,
         "matmul@1": _matmul,
         "pad@1": placing.pad,
         "permute@1": movement.permute,
+        "pool@1": pooling.pool,
+        "random@1": chance.random,
         "reduce@1": reduce.reduce,
         "reduce_arg@1": reduce.reduce_arg,
         "reshape@1": movement.reshape,
+        "scan_reduce@1": scan.scan_reduce,
         "scatter@1": scattering.scatter,
+        "searchsorted@1": searching.searchsorted,
         "slice@1": movement.slice_,
         "topk@1": selection.topk,
         "update_slice@1": placing.update_slice,
