@@ -3,6 +3,8 @@
 Owns: the compilation. Must not: run anything, or choose offsets itself: the one planner of
 `gpugoblin.graph.memory` does, and the engine keeps to its bound.
 
+A composite for which the backend has no kernel runs as its decomposition.
+
 An operator that only moves elements costs nothing where its input is an input or a constant of the
 graph (or a view of one): those stay in place for the whole task, so a view of them is sound. A view
 of an intermediate would outlive what the planner promised, so that is copied; only reshapes are
@@ -23,6 +25,7 @@ from app.engine.program import Home, Program, Step
 from gpugoblin.catalog.registry import OPERATORS
 from gpugoblin.catalog.spec import DTYPES, Array, Attributes, TensorSpec
 from gpugoblin.errors import EngineError
+from gpugoblin.graph.expand import expand
 from gpugoblin.graph.ir import Graph, Node
 from gpugoblin.graph.memory import MemoryPlan, plan_memory
 
@@ -35,10 +38,11 @@ def compile_graph(graph: Graph, backend: Backend, numeric_class: str = "float32"
     Raises:
         EngineError: `task_refused` for a class that the graph cannot be computed in.
     """
-    specs = graph.specs()
+    expanded = expand(graph, lambda operator: operator.key in backend.kernels)
+    graph, specs = expanded.graph, expanded.graph.specs()
     if numeric_class == "exact" and any(spec.dtype == "float32" for spec in specs):
         raise EngineError("task_refused", reason="class exact serves integers and bool only")
-    return _Compiler(graph, specs, backend).program()
+    return _Compiler(graph, specs, backend, expanded.origins).program()
 
 
 def _weights(graph: Graph, specs: tuple[TensorSpec, ...]) -> list[float]:
@@ -56,6 +60,8 @@ class _Compiler:
     graph: Graph
     specs: tuple[TensorSpec, ...]
     backend: Backend
+    origins: tuple[int, ...]
+    """For each node the one of the task's graph that errors are reported at."""
     homes: dict[int, Home] = field(default_factory=dict)
     views: dict[int, Array] = field(default_factory=dict)
     """Shapes and strides of values that are views, over memory that is never read."""
@@ -117,7 +123,9 @@ class _Compiler:
                 self.homes.pop(value, None)
         reads = sorted(group.reads)
         run = self.backend.chain(nodes, results, reads, kept, self.specs)
-        self.steps.append(Step(group.nodes[-1], tuple(reads), tuple(kept), run, None, share))
+        self.steps.append(
+            Step(self.origins[group.nodes[-1]], tuple(reads), tuple(kept), run, None, share)
+        )
 
     def _single(self, group: Group, share: float) -> None:
         index = group.nodes[0]
@@ -128,14 +136,28 @@ class _Compiler:
         if view is not None and self._may_view(node, results[0], view):
             self.homes.pop(results[0], None)
             self.steps.append(
-                Step(index, node.inputs, results, None, _bound_view(view, node.attrs), share)
+                Step(
+                    self.origins[index],
+                    node.inputs,
+                    results,
+                    None,
+                    _bound_view(view, node.attrs),
+                    share,
+                )
             )
             return
         if node.operator == "reshape":
             return  # it lies where its operand lies
         kernel = self.backend.kernels[key]
         self.steps.append(
-            Step(index, node.inputs, results, _bound_kernel(kernel, node.attrs), None, share)
+            Step(
+                self.origins[index],
+                node.inputs,
+                results,
+                _bound_kernel(kernel, node.attrs),
+                None,
+                share,
+            )
         )
 
     def _may_view(self, node: Node, result: int, view: View) -> bool:

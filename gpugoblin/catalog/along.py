@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 
-from gpugoblin.catalog.building import call, filled, number, reshaped
+from gpugoblin.catalog.building import call, expression, filled, number, reshaped
+from gpugoblin.catalog.formula_build import FormulaBuilder
 from gpugoblin.catalog.spec import Builder, TensorSpec
 
 __all__ = ["axis_last", "axis_restored", "scatter_along", "take_along"]
@@ -46,7 +47,18 @@ def _flat(builder: Builder, indices: int, extent: int) -> int:
         number(builder, extent, "int64"),
     )
     table = reshaped(builder, wide, (rows, spec.shape[-1]))
-    flat = call(builder, "add", table, reshaped(builder, first, (rows, 1)))
+
+    def place(build: FormulaBuilder, index: int, before: int) -> int:
+        # An index beside its row would be one of another row: it becomes a wrong one everywhere.
+        inside = build.call(
+            "and",
+            build.call("ge", index, build.const("int64", 0)),
+            build.call("lt", index, build.const("int64", extent)),
+        )
+        flat = build.call("add", index, before)
+        return build.call("where", inside, flat, build.const("int64", -1))
+
+    flat = expression(builder, [table, reshaped(builder, first, (rows, 1))], place)
     return reshaped(builder, flat, (rows * spec.shape[-1],))
 
 
@@ -54,7 +66,8 @@ def take_along(builder: Builder, data: int, indices: int, axis: int) -> int:
     """result[.., i, ..] = data[.., indices[.., i, ..], ..], as NumPy's take_along_axis.
 
     Args:
-        indices: int32 or int64, of the data's shape but for `axis`.
+        indices: int32 or int64, of the data's shape but for `axis`. One that is negative or too
+            large is an error, as for `gather`.
     """
     rows = axis_last(builder, data, axis)
     places = axis_last(builder, indices, axis)

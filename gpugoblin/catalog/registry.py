@@ -6,66 +6,30 @@ not: import `gpugoblin.graph`; know any backend.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
 from gpugoblin import hashing
-from gpugoblin.catalog.ops import (
-    cast,
-    chance,
-    convolution,
-    formula,
-    gather,
-    iota,
-    matmul,
-    movement,
-    order,
-    placing,
-    pooling,
-    reduce,
-    scan,
-    scatter,
-    searching,
-)
-from gpugoblin.catalog.prove import prove
+from gpugoblin.catalog.composites import activation, attention, loss, norm, ranking
+from gpugoblin.catalog.primitives import PRIMITIVES, collect
 from gpugoblin.catalog.scalars import SCALARS
 from gpugoblin.catalog.spec import Operator
 from gpugoblin.errors import GraphError
 
 __all__ = ["OPERATORS", "catalog_hash", "get", "operator_versions"]
 
-_FAMILIES: Final = (
-    formula,
-    matmul,
-    convolution,
-    pooling,
-    reduce,
-    scan,
-    order,
-    searching,
-    movement,
-    placing,
-    gather,
-    scatter,
-    iota,
-    chance,
-    cast,
-)
+_COMPOSITES: Final = (activation, attention, loss, norm, ranking)
 
-
-def _collect(operators: Iterable[Operator]) -> Mapping[str, Operator]:
-    collected: dict[str, Operator] = {}
-    for operator in operators:
-        if operator.key in collected:
-            raise LookupError(f"{operator.key} is declared twice")
-        prove(operator)
-        collected[operator.key] = operator
-    return MappingProxyType(dict(sorted(collected.items())))
-
-
-OPERATORS: Final[Mapping[str, Operator]] = _collect(
-    operator for family in _FAMILIES for operator in family.OPERATORS
+OPERATORS: Final[Mapping[str, Operator]] = MappingProxyType(
+    dict(
+        sorted(
+            {
+                **PRIMITIVES,
+                **collect(one for family in _COMPOSITES for one in family.OPERATORS),
+            }.items()
+        )
+    )
 )
 """Every operator by key, `matmul@1`."""
 

@@ -1,7 +1,8 @@
 """Reverse-mode differentiation: a graph in, the graph of its outputs and their gradients out.
 
 Owns: the sweep, what stops a gradient, and the errors. The derivatives themselves are declared with
-the operators. Must not: know any operator.
+the operators; a composite without one is differentiated as its decomposition. Must not: know any
+operator.
 
 Only float32 values carry gradients. Integers and bools are steps of what they are made from: their
 derivative is zero, as PyTorch and JAX have it. As the result is a graph like any other, a second
@@ -20,6 +21,7 @@ from gpugoblin.catalog.spec import DTYPES
 from gpugoblin.errors import GraphError
 from gpugoblin.graph.builder import GraphBuilder
 from gpugoblin.graph.check import check
+from gpugoblin.graph.expand import expand
 from gpugoblin.graph.ir import Graph, Node
 
 __all__ = ["gradient"]
@@ -45,6 +47,7 @@ def gradient(
         GraphError: not_differentiable, loss_not_scalar; over_limit when the result is too large.
     """
     check(graph)
+    graph = expand(graph, lambda operator: operator.grad is not None).graph
     return _Sweep(graph, tuple(wrt), tuple(of), seeded).run()
 
 

@@ -24,6 +24,7 @@ import numpy.typing as npt
 
 from gpugoblin.catalog.spec import TensorSpec
 from gpugoblin.graph.cost import cost
+from gpugoblin.graph.expand import expand
 from gpugoblin.graph.interpret import last_uses
 from gpugoblin.graph.ir import Graph
 
@@ -88,7 +89,9 @@ def plan_memory(graph: Graph) -> MemoryPlan:
 
 def bound(graph: Graph) -> int:
     """Bytes that a task with this graph needs at most: inputs, outputs, constants, arena and
-    scratch, each aligned to 64."""
+    scratch, each aligned to 64. Composites count as what they decompose into: a backend with a
+    kernel of its own for one needs no more than that."""
+    graph = expand(graph).graph
     plan = plan_memory(graph)
     outside = [*graph.inputs, *graph.output_specs(), *(c.spec for c in graph.constants)]
     return sum(align(spec.nbytes) for spec in outside) + plan.arena_bytes + plan.scratch_bytes

@@ -34,7 +34,8 @@ class Backend(Protocol):
 
     @property
     def kernels(self) -> Mapping[str, Kernel]:
-        """A kernel for every operator key of the catalog, except `formula@1`: chains are fused."""
+        """A kernel for every primitive of the catalog, except `formula@1`, whose chains are fused,
+        and for the composites that it has one for; the others run as their decompositions."""
         ...
 
     @property

@@ -1,7 +1,7 @@
 """The table of the processor's kernels.
 
-Owns: which kernel an operator has. Loading it proves that the table and the catalog name the same
-operators, and that every scalar function of formulas can be evaluated.
+Owns: which kernel an operator has. Loading it proves that every primitive of the catalog has one
+and that none is unknown, and that every scalar function of formulas can be evaluated.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from app.engine.backends.cpu import (
 from app.engine.backends.cpu.product import matmul_into
 from app.engine.backends.spec import Kernel, View
 from app.engine.context import Context
+from gpugoblin.catalog.primitives import PRIMITIVES
 from gpugoblin.catalog.registry import OPERATORS
 from gpugoblin.catalog.rules import bool_attribute
 from gpugoblin.catalog.spec import Array, Attributes
@@ -87,17 +88,17 @@ VIEWS: Final[Mapping[str, View]] = MappingProxyType(
 
 
 def require_complete(kernels: Mapping[str, Kernel]) -> None:
-    """Requires a kernel for every operator of the catalog, and no other.
+    """Requires a kernel for every primitive of the catalog, and none for what is not in it.
 
     Raises:
         EngineError: `kernel_missing`.
     """
     served = set(kernels) | CHAINED
-    if served != set(OPERATORS):
+    if not set(PRIMITIVES) <= served <= set(OPERATORS):
         raise EngineError(
             "kernel_missing",
             backend="cpu",
-            missing=", ".join(sorted(set(OPERATORS) - served)) or "none",
+            missing=", ".join(sorted(set(PRIMITIVES) - served)) or "none",
             unknown=", ".join(sorted(served - set(OPERATORS))) or "none",
         )
 

@@ -1,0 +1,1 @@
+"""The composite operators, one file a family."""

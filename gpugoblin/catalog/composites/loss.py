@@ -1,0 +1,116 @@
+"""cross_entropy and mse. Owns: their declarations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from gpugoblin.catalog.along import take_along
+from gpugoblin.catalog.building import expression, reduced, reshaped
+from gpugoblin.catalog.composite import composite
+from gpugoblin.catalog.composites.activation import log_softmax_steps
+from gpugoblin.catalog.formula_build import FormulaBuilder
+from gpugoblin.catalog.rules import (
+    int_attribute,
+    require_axis,
+    require_dtype,
+    require_rank,
+    same_dtype,
+    shapes_error,
+)
+from gpugoblin.catalog.samples import ints, normal, sample, special, strided
+from gpugoblin.catalog.spec import Attribute, Attributes, Builder, TensorSpec
+
+__all__ = ["OPERATORS"]
+
+
+def _require_entropy(inputs: Sequence[TensorSpec], attributes: Attributes) -> None:
+    scores, labels = inputs
+    require_dtype("cross_entropy", scores, ("float32",))
+    require_dtype("cross_entropy (labels)", labels, ("int32", "int64"))
+    require_rank("cross_entropy", scores, 1)
+    axis = require_axis("cross_entropy", "axis", int_attribute(attributes, "axis"), scores.rank)
+    if labels.shape != (*scores.shape[:axis], *scores.shape[axis + 1 :]):
+        raise shapes_error("cross_entropy", inputs, f"labels for all axes but {axis} are wanted")
+
+
+def _entropy(builder: Builder, inputs: Sequence[int], attributes: Attributes) -> tuple[int, ...]:
+    scores, labels = inputs
+    axis, ignored = int_attribute(attributes, "axis"), int_attribute(attributes, "ignored")
+    spec = builder.spec(labels)
+    wide = labels if spec.dtype == "int64" else builder.add("cast", [labels], dtype="int64")
+    logs = log_softmax_steps(builder, scores, axis)
+
+    def known(build: FormulaBuilder, label: int) -> int:
+        skip = build.call("eq", label, build.const("int64", ignored))
+        return build.call("where", skip, build.const("int64", 0), label)
+
+    def loss(build: FormulaBuilder, label: int, value: int) -> int:
+        skip = build.call("eq", label, build.const("int64", ignored))
+        return build.call("where", skip, build.const("float32", 0.0), build.call("neg", value))
+
+    column = (*spec.shape[:axis], 1, *spec.shape[axis:])
+    places = reshaped(builder, expression(builder, [wide], known), column)
+    taken = reshaped(builder, take_along(builder, logs, places, axis), spec.shape)
+    return (expression(builder, [wide, taken], loss),)
+
+
+def _require_square(inputs: Sequence[TensorSpec], attributes: Attributes) -> None:
+    same_dtype("mse", inputs, ("float32",))
+    if inputs[0].shape != inputs[1].shape:
+        raise shapes_error("mse", inputs, "they must be equal")
+
+
+def _square(builder: Builder, inputs: Sequence[int], attributes: Attributes) -> tuple[int, ...]:
+    def write(build: FormulaBuilder, x: int, y: int) -> int:
+        gap = build.call("sub", x, y)
+        return build.call("mul", gap, gap)
+
+    squares = expression(builder, inputs, write)
+    shape = builder.spec(squares).shape
+    if not shape:
+        return (squares,)
+    return (reduced(builder, "mean", squares, range(len(shape)), keepdims=False),)
+
+
+OPERATORS: Final = (
+    composite(
+        "cross_entropy",
+        (2, 2),
+        (
+            Attribute("axis", "int"),
+            Attribute("ignored", "int", required=False, default=-100),
+        ),
+        _require_entropy,
+        _entropy,
+        (
+            sample("rows", normal(5, 4), ints(5, low=0, high=3), axis=1),
+            sample("plane", normal(2, 4, 3), ints(2, 3, dtype="int64", low=0, high=3), axis=1),
+            sample("ignored", normal(6, 3), ints(6, low=0, high=2), axis=1, ignored=1),
+            sample("line", normal(4), ints(low=0, high=3), axis=0),
+            sample("empty", normal(0, 4), ints(0, low=0, high=3), axis=1),
+            sample("size_1", normal(1, 1), ints(1, low=0, high=0), axis=1),
+            sample("strided", strided(normal(3, 4)), ints(3, low=0, high=3), axis=1),
+            sample("special", special(4, 6), ints(4, low=0, high=5), axis=1),
+        ),
+        "For each example the negative logarithm of softmax along an axis at its label; 0 where "
+        "the label is `ignored`. Any other label that is negative or too large is an error.",
+    ),
+    composite(
+        "mse",
+        (2, 2),
+        (),
+        _require_square,
+        _square,
+        (
+            sample("plane", normal(3, 4), normal(3, 4)),
+            sample("line", normal(700), normal(700)),
+            sample("scalar", normal(), normal()),
+            sample("empty", normal(0, 2), normal(0, 2)),
+            sample("size_1", normal(1), normal(1)),
+            sample("strided", strided(normal(3, 4)), normal(3, 4)),
+            sample("special", special(3, 3), normal(3, 3)),
+        ),
+        "The mean of the squares of the differences, a scalar; NaN for nothing.",
+    ),
+)
