@@ -1,6 +1,6 @@
 """The primitive operators: those that backends compute, and that composites are made of.
 
-Owns: the table of them, proven when it is imported. Must not: know composites.
+Owns: the table of them. Must not: know composites.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from gpugoblin.catalog.ops import (
     scatter,
     searching,
 )
-from gpugoblin.catalog.prove import prove
+from gpugoblin.catalog.prove import prove_declaration
 from gpugoblin.catalog.spec import Operator
 from gpugoblin.errors import GraphError
 
@@ -52,7 +52,7 @@ _FAMILIES: Final = (
 
 
 def collect(operators: Iterable[Operator]) -> Mapping[str, Operator]:
-    """Operators by key, each of them proven.
+    """Operators by key, the declaration of each proven as far as that is cheap.
 
     Raises:
         LookupError: a declaration is wrong, or there twice.
@@ -61,7 +61,7 @@ def collect(operators: Iterable[Operator]) -> Mapping[str, Operator]:
     for operator in operators:
         if operator.key in collected:
             raise LookupError(f"{operator.key} is declared twice")
-        prove(operator)
+        prove_declaration(operator)
         collected[operator.key] = operator
     return MappingProxyType(dict(sorted(collected.items())))
 

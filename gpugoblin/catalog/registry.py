@@ -1,6 +1,6 @@
-"""The catalog: the closed list of operators, proven when it is imported.
+"""The catalog: the closed list of operators, checked when it is imported.
 
-Owns: which operators there are, and the proof that each declaration is whole and consistent. Must
+Owns: which operators there are. The whole proof of each declaration is `prove`, run in tests. Must
 not: import `gpugoblin.graph`; know any backend.
 """
 
