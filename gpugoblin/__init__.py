@@ -16,6 +16,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from gpugoblin import errors
+    from gpugoblin.capture.arranging import argsort as argsort
+    from gpugoblin.capture.arranging import cumulative_prod as cumulative_prod
+    from gpugoblin.capture.arranging import cumulative_sum as cumulative_sum
+    from gpugoblin.capture.arranging import flip as flip
+    from gpugoblin.capture.arranging import moveaxis as moveaxis
+    from gpugoblin.capture.arranging import pad as pad
+    from gpugoblin.capture.arranging import roll as roll
+    from gpugoblin.capture.arranging import searchsorted as searchsorted
+    from gpugoblin.capture.arranging import sort as sort
     from gpugoblin.capture.array import Array as Array
     from gpugoblin.capture.blocks import function as function
     from gpugoblin.capture.blocks import map_blocks as map_blocks
@@ -137,6 +146,7 @@ __all__ = [
     "arange",
     "argmax",
     "argmin",
+    "argsort",
     "array",
     "asin",
     "astype",
@@ -156,6 +166,8 @@ __all__ = [
     "connect",
     "cos",
     "cosh",
+    "cumulative_prod",
+    "cumulative_sum",
     "divide",
     "equal",
     "erf",
@@ -165,6 +177,7 @@ __all__ = [
     "exp2",
     "expand_dims",
     "expm1",
+    "flip",
     "floor",
     "floor_divide",
     "fmod",
@@ -195,25 +208,30 @@ __all__ = [
     "mean",
     "min",
     "minimum",
+    "moveaxis",
     "multiply",
     "negative",
     "not_equal",
     "ones",
     "open",
+    "pad",
     "permute_dims",
     "pow",
     "prod",
     "reciprocal",
     "remainder",
     "reshape",
+    "roll",
     "round",
     "rsqrt",
     "save",
+    "searchsorted",
     "sigmoid",
     "sign",
     "sin",
     "sinh",
     "softmax",
+    "sort",
     "sqrt",
     "square",
     "squeeze",
@@ -231,6 +249,17 @@ __all__ = [
 ]
 
 _HOMES: dict[str, tuple[str, ...]] = {
+    "gpugoblin.capture.arranging": (
+        "argsort",
+        "cumulative_prod",
+        "cumulative_sum",
+        "flip",
+        "moveaxis",
+        "pad",
+        "roll",
+        "searchsorted",
+        "sort",
+    ),
     "gpugoblin.capture.array": ("Array",),
     "gpugoblin.capture.blocks": (
         "function",

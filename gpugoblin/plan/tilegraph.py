@@ -239,10 +239,10 @@ class _Build:
         ):
             if node.operator != "concat" or count_of(part):
                 operands.append(self._part(edge.source, edge.output, spec.dtype, part))
-        first = self._builder.spec(operands[0])
-        if _moves_nothing(node, len(operands), first.shape, box):
+        first = self._builder.spec(operands[0]).shape if operands else ()
+        if _moves_nothing(node, len(operands), first, box):
             return operands
-        attributes = dict(local_attributes(node, first.shape, box))
+        attributes = dict(local_attributes(node, first, box))
         return self._builder.apply(node.operator, node.version, operands, {**attributes})
 
     def _part(self, place: int, output: int, dtype: str, part: Box) -> int:

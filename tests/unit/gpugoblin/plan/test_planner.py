@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from gpugoblin.catalog.formula_build import call_formula
+from gpugoblin.catalog.spec import TensorSpec
 from gpugoblin.errors import PlanError
 from gpugoblin.graph.builder import GraphBuilder
 from gpugoblin.plan.planner import plan
@@ -37,3 +39,11 @@ def test_an_axis_that_is_mixed_is_refused() -> None:
     with pytest.raises(PlanError) as caught:
         plan(chain(10, 10**6), Limits(MIB), block_axis=0)
     assert caught.value.code == "plan_does_not_fit"
+
+
+def test_an_operator_without_inputs_is_cut_around() -> None:
+    builder = GraphBuilder()
+    x = builder.input(TensorSpec("int64", (64, 64)))
+    line = builder.add("iota", [], count=64)
+    graph = builder.build([builder.add("formula", [x, line], tree=call_formula("add"))])
+    assert plan(graph, Limits(memory_bytes=40_000, slot_bytes=40_000)).count > 1
