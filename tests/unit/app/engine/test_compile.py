@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from app.engine.backends.cpu.backend import CpuBackend
 from app.engine.compile import compile_graph
+from app.engine.context import Context, KernelError
 from app.engine.pool import Pool
 from gpugoblin.catalog.formula_build import call_formula
 from gpugoblin.catalog.spec import Array, TensorSpec
@@ -162,3 +163,25 @@ def test_shares_of_the_work_add_up() -> None:
     shares = [step.share for step in program.steps]
     assert sum(shares) == pytest.approx(1.0)
     assert shares[0] > shares[1]
+
+
+def test_an_error_inside_a_composite_is_the_composites() -> None:
+    builder = GraphBuilder()
+    scores = builder.add("gelu", [builder.input(TensorSpec("float32", (2, 3)))])
+    labels = builder.input(TensorSpec("int64", (2,)))
+    graph = builder.build([builder.add("cross_entropy", [scores, labels], axis=1)])
+    program = compile_graph(graph, CpuBackend())
+    pool = Pool(1)
+    arrays = [np.zeros((2, 3), np.float32), np.array([1, 3])]
+    try:
+        with pytest.raises(KernelError) as raised:
+            program.run(
+                arrays,
+                [np.empty(2, np.float32)],
+                np.empty(program.arena_bytes, np.uint8),
+                Context(pool),
+            )
+    finally:
+        pool.close()
+    assert raised.value.code == "index_out_of_range"
+    assert graph.nodes[program.position].operator == "cross_entropy"
