@@ -176,6 +176,11 @@ class BlobStore:
         self.adopt(part, manifest)
         return manifest
 
+    def uploads(self) -> Iterator[str]:
+        """The keys of all uploads that were begun and not finished, in no order."""
+        for part in self._parts.glob("*.upload"):
+            yield part.stem
+
     def discard_upload(self, key: str) -> None:
         """Forgets an upload and its bytes."""
         (self._parts / f"{key}.upload").unlink(missing_ok=True)

@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from gpugoblin.blobs.store import BlobStore
 from gpugoblin.clock import Clock
 from gpugoblin.errors import GoblinError, NodeError, StoreError
-from server_stub.node import answers, items, results
+from server_stub.node import answers, items, leftovers, results
 from server_stub.node.executors.base import Executor, Fleet
 from server_stub.node.executors.grid import GridExecutor
 from server_stub.node.executors.local import LocalExecutor
@@ -60,7 +60,7 @@ __all__ = ["Node"]
 
 BATCH_TASKS: Final = 32
 TICK_S: Final = 1.0
-TIDY_S: Final = 3600.0
+TIDY_S: Final = 300.0
 DATABASE_FAILED: Final = "database_failed"
 
 T = TypeVar("T")
@@ -121,6 +121,7 @@ class Node:
     async def start(self) -> None:
         """Goes on from wherever the last life of the node ended."""
         await self.handle(recover)
+        await leftovers.sweep(self)
         self.revoked = await self.store.read(trust.revoked)
         self.local.learn(await self.store.read(rates.local_flops_per_s))
         if self.settings.local_engine:
@@ -160,8 +161,7 @@ class Node:
         try:
             result, effects = await self.store.write(body, self._drop_files)
         except NodeError as error:
-            if error.code == DATABASE_FAILED:
-                self.trouble = error
+            self.trouble = error if error.code == DATABASE_FAILED else None
             raise
         self.trouble = None
         for effect in effects:
@@ -261,8 +261,7 @@ class Node:
             answers.apply(step, effect, reply)
             return True
 
-        if not await self.persist(body):
-            # The same content was let go of elsewhere in between: make it again.
+        if not await self.persist(body):  # the same content was let go of elsewhere in between
             self.work.start(effect)
 
     async def _failed(self, effect: RunWork, error: GoblinError, again: bool) -> None:
@@ -345,7 +344,8 @@ class Node:
             raise
 
     async def _tidy(self) -> None:
-        """Uploads that nobody used go."""
+        """Uploads that nobody used, or goes on with, go."""
+        await leftovers.drop_uploads(self)
         rows = await self.handle(arrays.unused_uploads)
         await asyncio.to_thread(results.discard, rows)
 

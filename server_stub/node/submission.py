@@ -20,12 +20,13 @@ from gpugoblin.ids import GraphHash, JobId
 from gpugoblin.plan.spec import Limits, Plan
 from gpugoblin.units import format_bytes, format_seconds
 from gpugoblin.wire.messages.job import JobInfo, JobSubmit, LostWork, PlanReply, VerifiedBy
-from server_stub.node import estimate, results
+from server_stub.node import estimate, leftovers, results
 from server_stub.node.executors.base import Fleet
 from server_stub.node.node import Node
 from server_stub.node.planning import operators_of, total_bytes_moved, write_limits
-from server_stub.node.state import arrays, jobs
+from server_stub.node.state import arrays, jobs, places
 from server_stub.node.state.arrays import ArrayRow
+from server_stub.node.state.words import Step
 from server_stub.node.store.protocol import Tx
 from server_stub.node.work import Describe, Described
 
@@ -260,10 +261,16 @@ def _blob_bytes(node: Node, choice: _Choice) -> int:
 async def _begin(
     node: Node, owner: str, message: JobSubmit, graph: Graph, content: str, choice: _Choice
 ) -> JobInfo:
-    made = await asyncio.to_thread(
-        results.create, node.settings.arrays_root, owner, message.outputs, choice.plan.outputs,
-        choice.reply.tile,
-    )  # fmt: skip
+    finals = [save.path for save in message.outputs if save.format != "node"]
+    note = await node.handle(lambda step: places.note(step, finals)) if finals else ""
+    try:
+        made = await asyncio.to_thread(
+            results.create, node.settings.arrays_root, owner, message.outputs, choice.plan.outputs,
+            choice.reply.tile,
+        )  # fmt: skip
+    except GoblinError:
+        await leftovers.forget(node, note)
+        raise
     new = jobs.NewJob(
         owner=owner, name=message.name, graph=encode(graph), graph_hash=str(graph_hash(graph)),
         operators=operators_of(graph), content=content, inputs=message.inputs, outputs=made,
@@ -272,16 +279,28 @@ async def _begin(
         block_axis=message.block_axis, limits=write_limits(choice.limits),
         speculative=node.settings.speculative_depth, plan=choice.reply,
     )  # fmt: skip
+
+    def begin(step: Step) -> tuple[str, bool]:
+        job, attached = jobs.submit(step, new)
+        if not attached:
+            places.drop(step, note)
+        return job, attached
+
     try:
-        job, attached = await node.handle(lambda step: jobs.submit(step, new))
+        job, attached = await node.handle(begin)
     except GoblinError:
-        await asyncio.to_thread(_discard_all, made)
+        await _take_back(node, made, note)
         raise
     if attached:
-        await asyncio.to_thread(_discard_all, made)
+        await _take_back(node, made, note)
     else:
         node.planner.keep(job, choice.plan)
     return await node.store.read(lambda tx: jobs.info(tx, job, attached=attached))
+
+
+async def _take_back(node: Node, made: list[arrays.NewArray], note: str) -> None:
+    await asyncio.to_thread(_discard_all, made)
+    await leftovers.forget(node, note)
 
 
 def _discard_all(made: list[arrays.NewArray]) -> None:

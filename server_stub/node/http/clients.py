@@ -20,11 +20,13 @@ from starlette.routing import BaseRoute, Route
 
 from gpugoblin.errors import GoblinError, NodeError
 from gpugoblin.wire.messages.job import ArrayCreate, JobInfo, JobList, JobSubmit
-from server_stub.node import downloads, intake, results, submission, users
+from server_stub.node import downloads, intake, leftovers, results, submission, users
 from server_stub.node.certificate import certify
 from server_stub.node.http import replies, servers
 from server_stub.node.node import Node
-from server_stub.node.state import arrays, events, jobs
+from server_stub.node.state import arrays, events, jobs, places
+from server_stub.node.state.arrays import ArrayRow
+from server_stub.node.state.words import Step
 from server_stub.node.store.protocol import Tx
 
 __all__ = ["Clients", "application"]
@@ -182,8 +184,15 @@ class Clients:
     async def _delete(self, request: Request, user: users.User) -> Response:
         job = await self._job_id(request, user)
         state = await self._node.store.read(lambda tx: jobs.info(tx, job).state)
-        rows = await self._node.handle(lambda step: jobs.delete(step, job))
+
+        def remove(step: Step) -> tuple[list[ArrayRow], str]:
+            rows = jobs.delete(step, job)
+            named = [row.final_path for row in rows if row.path not in ("", row.final_path)]
+            return rows, places.note(step, named)
+
+        rows, note = await self._node.handle(remove)
         await asyncio.to_thread(results.discard, rows, finished=state == "done")
+        await leftovers.forget(self._node, note)
         self._node.planner.forget(job)
         return Response(status_code=204)
 

@@ -259,3 +259,15 @@ def test_reserve_is_left_free(tmp_path: Path) -> None:
         greedy.put(b"x")
     assert code_of(caught) == "disk_full"
     assert store.CHUNK_BYTES == CHUNK_BYTES
+
+
+def test_uploads_that_are_not_finished_are_listed(blobs: BlobStore) -> None:
+    for key in ("lease_a-0", "lease_b-1"):
+        with blobs.upload(key, 3) as upload:
+            upload.write(0, b"ab")
+    assert set(blobs.uploads()) == {"lease_a-0", "lease_b-1"}
+    with blobs.upload("lease_a-0", 3) as upload:
+        upload.write(2, b"c")
+    blobs.finish_upload("lease_a-0", 3)
+    blobs.discard_upload("lease_b-1")
+    assert list(blobs.uploads()) == []

@@ -1,0 +1,117 @@
+"""Files that a crash left behind: results that no row names, uploads that nobody awaits.
+
+Owns: finding and deleting them. Must not: delete what a row names, or anything in a researcher's
+directory that does not have the form of a result's temporary name.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Final, Protocol, TypeVar
+
+from gpugoblin.blobs.store import BlobStore
+from gpugoblin.errors import StoreError
+from server_stub.node.arrays import discard
+from server_stub.node.settings import NodeSettings
+from server_stub.node.state import places
+from server_stub.node.state.words import Step
+from server_stub.node.store.protocol import Store, Tx
+from server_stub.node.work import ArrayFile
+
+__all__ = ["Host", "drop_uploads", "forget", "sweep"]
+
+T = TypeVar("T")
+
+_TEMPORARY: Final = re.compile(r"\.(?P<name>.+)\.result_[a-z2-7]{26}")
+
+log = logging.getLogger("gpugoblin.node")
+
+
+class Host(Protocol):
+    """What is asked of the node."""
+
+    @property
+    def store(self) -> Store: ...
+
+    @property
+    def blobs(self) -> BlobStore: ...
+
+    @property
+    def settings(self) -> NodeSettings: ...
+
+    async def handle(self, handler: Callable[[Step], T]) -> T: ...
+
+
+async def sweep(host: Host) -> None:
+    """Before anything else is done after a start: deletes what the last life left half made."""
+    noted = await host.store.read(places.noted)
+    known = await host.store.read(places.known)
+    settled = await asyncio.to_thread(_sweep, host.settings.arrays_root, noted, known)
+    await forget(host, *settled)
+    await drop_uploads(host)
+
+
+async def forget(host: Host, *notes: str) -> None:
+    """Nothing is left beside the places of these notes; empty ones were never made."""
+
+    def body(step: Step) -> None:
+        for note in notes:
+            places.drop(step, note)
+
+    if any(notes):
+        await host.handle(body)
+
+
+def _sweep(
+    arrays_root: Path, noted: Mapping[str, Sequence[str]], known: Collection[str]
+) -> list[str]:
+    for path in arrays_root.iterdir():
+        if str(path) not in known:
+            _delete(path)
+    return [note for note, finals in noted.items() if all(_beside(f, known) for f in finals)]
+
+
+def _beside(final: str, known: Collection[str]) -> bool:
+    """Deletes the temporary results of one place; False when one could not be deleted."""
+    place = Path(final)
+    try:
+        names = [path for path in place.parent.iterdir() if _is_temporary(path, place)]
+    except OSError:
+        return not place.parent.exists()
+    return all([_delete(path) for path in names if str(path) not in known])
+
+
+def _is_temporary(path: Path, place: Path) -> bool:
+    form = _TEMPORARY.fullmatch(path.name)
+    return form is not None and form["name"] == place.name
+
+
+def _delete(path: Path) -> bool:
+    try:
+        discard(ArrayFile("zarr" if path.is_dir() else "raw", str(path), "bool", ()))
+    except (StoreError, OSError) as error:
+        log.warning("the leftover %s stays: %s", path, error)
+        return False
+    log.info("deleted %s, which an earlier life of this node left half made", path)
+    return True
+
+
+async def drop_uploads(host: Host) -> int:
+    """Deletes parts of results whose leases have ended; returns how many."""
+    keys = await asyncio.to_thread(lambda: list(host.blobs.uploads()))
+    if not keys:
+        return 0
+    # A part is made for a committed lease only, so one that was listed before is safe to judge now.
+    awaited = await host.store.read(_awaited)
+    dead = [key for key in keys if key.rpartition("-")[0] not in awaited]
+    for key in dead:
+        await asyncio.to_thread(host.blobs.discard_upload, key)
+    return len(dead)
+
+
+def _awaited(tx: Tx) -> frozenset[str]:
+    return frozenset(row[0] for row in tx.rows("select id from lease where state = 'committed'"))
