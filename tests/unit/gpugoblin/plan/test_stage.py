@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from gpugoblin.graph.builder import GraphBuilder
@@ -103,3 +104,17 @@ def test_needs_tells_what_tiles_read() -> None:
     assert stage.coordinates(2) == (2,)
     assert stage.offset((2,)) == 2
     assert stage.loops == (Loop(10, 4, 10),)
+
+
+def test_tiles_where_parts_of_a_constant_meet_do_not_stand_for_the_others() -> None:
+    builder = GraphBuilder()
+    x = builder.input(float32(1, 4))
+    indices = builder.constant(np.arange(4, dtype=np.int32))
+    taken = builder.add("gather", [x, indices], axis=1)
+    flow = Flow.of(builder.build([builder.add("matmul", [taken, taken], transpose_a=True)]))
+    want = Want(flow.graph.outputs[0], (0, 1), (0,))
+    stage = Stage(flow, [want], [make_loop(4, 1), make_loop(4, 1)], {}, 0)
+    tasks = [stage.task(offset) for offset in range(stage.count)]
+    assert len({task.memory_bound_bytes for task in tasks}) == 2
+    assert stage.typical().bound_bytes == max(task.memory_bound_bytes for task in tasks)
+    assert stage.totals().flops == sum(task.flops for task in tasks)
