@@ -59,11 +59,11 @@ class BlobStore:
 
     def sweep(self) -> int:
         """Deletes leftovers of writers that died; uploads stay. Only for the store's one owner."""
-        swept = 0
-        for part in self._parts.glob("*.writing"):
+        dead = [*self._parts.glob("*.writing"), *self._blobs.glob("??/.*.part")]
+        dead += [c for c in self._blobs.glob("??/*.chunks") if not c.with_suffix("").exists()]
+        for part in dead:
             part.unlink(missing_ok=True)
-            swept += 1
-        return swept
+        return len(dead)
 
     def path(self, blob: str) -> Path:
         """Where the bytes of a blob are or would be."""

@@ -243,6 +243,16 @@ def test_upload_survives_a_kill_in_the_middle_of_a_write(tmp_path: Path) -> None
     assert blobs.finish_upload("up", len(data), blob_hash(data)).nbytes == len(data)
 
 
+def test_sweep_finds_what_a_death_while_naming_a_blob_left(blobs: BlobStore) -> None:
+    kept = blobs.path(blobs.put(b"whole"))
+    beside = kept.with_name(f".{kept.name}.chunks.123.part")
+    beside.write_bytes(b"half")
+    orphan = kept.with_name(f"{kept.name[:2]}{'0' * 62}.chunks")
+    orphan.write_bytes(b"its bytes never came")
+    assert blobs.sweep() == 2
+    assert sorted(kept.parent.iterdir()) == [kept, kept.with_name(f"{kept.name}.chunks")]
+
+
 def test_sweep_keeps_uploads_only(blobs: BlobStore) -> None:
     part = blobs.root / "parts" / "blob_x.writing"
     part.write_bytes(b"left over")
