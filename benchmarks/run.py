@@ -21,6 +21,7 @@ AREAS: dict[str, tuple[str, ...]] = {
         "node_leases",
         "local_product",
         "grid_product",
+        "plan_blocks",
         "chaos",
         "demo_time",
     ),

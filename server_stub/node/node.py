@@ -144,8 +144,11 @@ class Node:
         for event in self._changes.values():
             event.set()
 
-    async def handle(self, handler: Callable[[Step], T]) -> T:
+    async def handle(self, handler: Callable[[Step], T], *, brief: bool = False) -> T:
         """Runs a handler in a durable transaction, then carries out what it asks for.
+
+        Args:
+            brief: it touches few rows (see `Store.write`).
 
         Raises:
             GoblinError: whatever the handler raises; nothing of it has happened then.
@@ -159,7 +162,7 @@ class Node:
             return result, step.effects
 
         try:
-            result, effects = await self.store.write(body, self._drop_files)
+            result, effects = await self.store.write(body, self._drop_files, brief=brief)
         except NodeError as error:
             self.trouble = error if error.code == DATABASE_FAILED else None
             raise

@@ -144,7 +144,7 @@ class World:
         if self.kills and self.rng.random() < self.kills:
             raise Killed
 
-    def handle(self, handler: Callable[[Step], T]) -> T:
+    def handle(self, handler: Callable[[Step], T], *, brief: bool = False) -> T:
         """One transaction and its effects. A kill rolls back, and the node starts again."""
         try:
             return self._handle(handler)

@@ -39,7 +39,7 @@ class GridHost(Protocol):
     @property
     def rules(self) -> Rules: ...
 
-    async def handle(self, handler: Callable[[Step], T]) -> T: ...
+    async def handle(self, handler: Callable[[Step], T], *, brief: bool = False) -> T: ...
 
 
 class GridExecutor:
@@ -110,7 +110,7 @@ class GridExecutor:
         def body(step: Step) -> ExchangeReply | None:
             return dispatch.signed_exchange(step, party, message, nonce)
 
-        reply = await self._host.handle(body)
+        reply = await self._host.handle(body, brief=True)
         if reply is not None:
             for lease in reply.leases:
                 self._feed.put("leased", lease.lease)

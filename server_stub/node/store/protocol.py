@@ -37,10 +37,15 @@ class Store(Protocol):
     """Runs transactions: one writer, many readers."""
 
     def write(
-        self, body: Callable[[Tx], T], after: Callable[[T], None] | None = None
+        self,
+        body: Callable[[Tx], T],
+        after: Callable[[T], None] | None = None,
+        *,
+        brief: bool = False,
     ) -> Awaitable[T]:
         """Runs `body` in a durable transaction, alone. It may be run twice if it is interrupted.
 
+        `brief` says that it takes well under a millisecond: a store may run it at once.
         `after` runs when the transaction is durable and before any other one starts.
 
         Raises:

@@ -88,6 +88,7 @@ STATEMENTS: Final[tuple[str, ...]] = (
     " compute_s real not null default 0)",
     "create index lease_task on lease(task)",
     "create index lease_live on lease(until_s) where state in ('issued', 'committed')",
+    "create index lease_issued on lease(grant_id, device) where state = 'issued'",
     "create index lease_of_grant on lease(grant_id) where state in ('issued', 'committed')",
     "create table vote(lease text not null, slot integer not null, blob text not null,"
     " nbytes integer not null, held integer not null, primary key(lease, slot)) without rowid",

@@ -1,9 +1,13 @@
-"""SQLite behind the `Store` protocol: WAL, `synchronous=FULL`, one writer thread, group commit.
+"""SQLite behind the `Store` protocol: WAL, `synchronous=FULL`, one writer, group commit.
 
-Owns: connections, the writer thread and its queue. Transactions that wait while another commits
-share the next commit (up to 256), because the disk's sync is what a small transaction costs. When
-one of a group fails, the group is rolled back and each is run again alone, so that no transaction
-sees another's failure. Must not: know a table beside `meta`.
+Owns: connections, the writer and its queue. Transactions that wait while another commits share the
+next commit (up to 256), because the disk's sync is what a small transaction costs. When one of a
+group fails, the group is rolled back and each is run again alone, so that no transaction sees
+another's failure. Must not: know a table beside `meta`.
+
+Transactions run in the writer's thread. Those that are declared `brief` run in the event loop's
+thread, and only their commit in the writer's: each statement lets go of the interpreter lock, and
+a dozen statements that take turns with a busy loop cost more than they do.
 """
 
 from __future__ import annotations
@@ -12,10 +16,11 @@ import asyncio
 import contextlib
 import sqlite3
 import threading
+import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from queue import Empty, SimpleQueue
 from typing import Any, Final, TypeVar
 
 from gpugoblin.errors import NodeError
@@ -25,6 +30,9 @@ from server_stub.node.store.schema import SCHEMA_VERSION, STATEMENTS
 __all__ = ["MAX_GROUP", "SqliteStore", "SqliteTx", "connect", "migrate", "transaction"]
 
 MAX_GROUP: Final = 256
+BRIEF_S: Final = 0.008
+"""How long brief transactions of one group may keep the event loop from other work."""
+DATABASE_FAILED: Final = "database_failed"
 READERS: Final = 2
 
 T = TypeVar("T")
@@ -90,43 +98,51 @@ def transaction(connection: sqlite3.Connection) -> Iterator[Tx]:
         yield SqliteTx(connection)
         connection.execute("commit")
     except BaseException:
-        # A full disk may have ended the transaction already.
-        if connection.in_transaction:
-            connection.execute("rollback")
+        _roll_back(connection)
         raise
+
+
+def _roll_back(connection: sqlite3.Connection) -> None:
+    # A full disk may have ended the transaction already.
+    if connection.in_transaction:
+        connection.execute("rollback")
 
 
 class _Item:
     """One transaction in the queue and who waits for it."""
 
-    __slots__ = ("after", "body", "error", "future", "result")
+    __slots__ = ("after", "body", "brief", "error", "future", "result")
 
     def __init__(
         self,
         body: Callable[[Tx], Any],
         after: Callable[[Any], None] | None,
         future: asyncio.Future[Any] | Future[Any],
+        brief: bool,
     ) -> None:
         self.body = body
         self.after = after
         self.future = future
+        self.brief = brief
         self.result: Any = None
         self.error: BaseException | None = None
 
 
 class SqliteStore:
-    """A database file with its writer thread. Use `close` (or the context manager) to end it."""
+    """A database file with its writer. Use `close` (or the context manager) to end it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._connection = connect(path)
         migrate(self._connection)
-        self._queue: SimpleQueue[_Item | None] = SimpleQueue()
+        self._mutex = threading.Lock()  # of the three that follow
+        self._pending: deque[_Item] = deque()
+        self._is_busy = False
+        self._is_closed = False
+        self._writer = ThreadPoolExecutor(1, thread_name_prefix="node-writer")
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="node-reader")
         self._local = threading.local()
         self._open_readers: list[sqlite3.Connection] = []
-        self._thread = threading.Thread(target=self._run, name="node-writer", daemon=True)
-        self._thread.start()
 
     def __enter__(self) -> SqliteStore:
         return self
@@ -136,25 +152,35 @@ class SqliteStore:
 
     def close(self) -> None:
         """Ends the writer after what is queued, and closes every connection."""
-        self._queue.put(None)
-        self._thread.join()
+        with self._mutex:
+            self._is_closed = True
+        self._writer.shutdown(wait=True)
+        # What was about to run in the event loop, which is here and now waiting for us.
+        while group := self._take():
+            self._commit(group)
+            _deliver(group)
         self._readers.shutdown(wait=True)
         for connection in self._open_readers:
             connection.close()
         self._connection.close()
 
     def write(
-        self, body: Callable[[Tx], T], after: Callable[[T], None] | None = None
+        self,
+        body: Callable[[Tx], T],
+        after: Callable[[T], None] | None = None,
+        *,
+        brief: bool = False,
     ) -> asyncio.Future[T]:
         """See `Store.write`. Must be called from the event loop's thread."""
-        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._queue.put(_Item(body, after, future))
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+        self._put(_Item(body, after, future, brief))
         return future
 
     def write_now(self, body: Callable[[Tx], T]) -> T:
         """The same from a thread without an event loop; waits for it."""
         future: Future[T] = Future()
-        self._queue.put(_Item(body, None, future))
+        self._put(_Item(body, None, future, False))
         return future.result()
 
     def read(self, body: Callable[[Tx], T]) -> asyncio.Future[T]:
@@ -178,31 +204,99 @@ class SqliteStore:
         finally:
             connection.execute("commit")
 
-    def _run(self) -> None:
-        while True:
-            first = self._queue.get()
-            if first is None:
+    # -- the writer's turns -----------------------------------------------------------------
+
+    def _put(self, item: _Item) -> None:
+        with self._mutex:
+            if self._is_closed:
+                raise NodeError(DATABASE_FAILED, reason="it is closed")
+            self._pending.append(item)
+        self._next_turn()
+
+    def _next_turn(self) -> None:
+        """Starts a group unless one is under way, whose end starts the next."""
+        with self._mutex:
+            if self._is_busy or self._is_closed or not self._pending:
                 return
-            group = [first]
-            last = False
-            while len(group) < MAX_GROUP:
-                try:
-                    item = self._queue.get_nowait()
-                except Empty:
-                    break
-                if item is None:
-                    last = True
-                    break
-                group.append(item)
-            self._commit(group)
-            _deliver(group)
-            if last:
+            self._is_busy = True
+            first = self._pending[0]
+            if not (first.brief and isinstance(first.future, asyncio.Future)):
+                self._writer.submit(self._turn)
                 return
+        loop = first.future.get_loop()
+        try:
+            loop.call_soon_threadsafe(self._brief_turn)
+        except RuntimeError:  # that loop has ended; somebody may still wait for the others
+            self._writer.submit(self._turn)
+
+    def _take(self) -> list[_Item]:
+        """The next transactions that may share a turn: brief ones apart from others."""
+        with self._mutex:
+            group: list[_Item] = []
+            while self._pending and len(group) < MAX_GROUP:
+                if group and self._pending[0].brief != group[0].brief:
+                    break
+                group.append(self._pending.popleft())
+            return group
+
+    def _end_turn(self, group: list[_Item]) -> None:
+        _deliver(group)
+        with self._mutex:
+            self._is_busy = False
+        self._next_turn()
+
+    def _turn(self) -> None:
+        """A whole group in the writer's thread."""
+        group = self._take()
+        self._commit(group)
+        self._end_turn(group)
+
+    def _brief_turn(self) -> None:
+        """Brief transactions in the event loop's thread; their commit is the writer's."""
+        with self._mutex:
+            if self._is_closed:
+                return  # `close` has run them
+        group = self._take()
+        ends_s = time.monotonic() + BRIEF_S
+        done = 0
+        began = False
+        try:
+            self._connection.execute("begin immediate")
+            began = True
+            tx = SqliteTx(self._connection)
+            for item in group:
+                item.result = item.body(tx)
+                done += 1
+                if time.monotonic() > ends_s:
+                    break
+        except Exception:  # each is run again alone, where its own error is kept
+            done = len(group)
+            _roll_back(self._connection)
+            began = False
+        with self._mutex:
+            self._pending.extendleft(reversed(group[done:]))
+        self._writer.submit(self._commit_brief, group[:done], began)
+
+    def _commit_brief(self, group: list[_Item], began: bool) -> None:
+        if began:
+            try:
+                self._connection.execute("commit")
+            except sqlite3.Error:
+                _roll_back(self._connection)
+                began = False
+        if not began:
+            for item in group:
+                self._attempt([item], final=True)
+        self._run_after(group)
+        self._end_turn(group)
 
     def _commit(self, group: list[_Item]) -> None:
         if not self._attempt(group):
             for item in group:
                 self._attempt([item], final=True)
+        self._run_after(group)
+
+    def _run_after(self, group: list[_Item]) -> None:
         for item in group:
             if item.error is None and item.after is not None:
                 try:
@@ -225,7 +319,7 @@ class SqliteStore:
 def _named(error: Exception) -> Exception:
     """A full or broken disk as an error of ours; anything else as it is."""
     if isinstance(error, sqlite3.OperationalError):
-        return NodeError("database_failed", reason=str(error))
+        return NodeError(DATABASE_FAILED, reason=str(error))
     return error
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from gpugoblin.errors import EngineError, NodeError, StoreError
 from server_stub.node.service import open_state
+from server_stub.node.state import blobs
 from server_stub.node.work import Compute
 from tests.helpers.lab import (
     DISK_FULL,
@@ -71,6 +72,16 @@ def test_a_restart_goes_on_where_the_node_stopped(tmp_path: Path) -> None:
         done = lab.wait(lab.job("long"))
         assert (done.job, done.state) == (job.job, "done")
         np.testing.assert_allclose(lab.result(done.outputs[0]), values.sum(1))
+
+
+def test_a_blob_that_no_row_names_goes_at_the_start(tmp_path: Path) -> None:
+    with LabNode(tmp_path) as node:
+        store = node.workers.store
+        named, orphan = store.put(b"named"), store.put(b"orphan")
+        node.call(node.node.handle(lambda step: blobs.hold(step, named, 5)))
+        assert store.has(orphan)
+    with LabNode(tmp_path) as node:
+        assert list(node.workers.store.names()) == [named]
 
 
 def test_a_second_node_on_the_same_state_is_refused(lab: Lab) -> None:

@@ -44,7 +44,7 @@ class Host:
     async def read(self, body: Callable[[Any], T]) -> T:
         return body(SqliteTx(self.world.connection))
 
-    async def handle(self, handler: Callable[[Step], T]) -> T:
+    async def handle(self, handler: Callable[[Step], T], *, brief: bool = False) -> T:
         return self.world.handle(handler)
 
 

@@ -23,7 +23,8 @@ from gpugoblin.wire.messages.lease import Exchange, Uploaded
 from gpugoblin.wire.messages.task import BlobRef, Counters, Result
 from gpugoblin.wire.signing import public_key_bytes, sign_claim, sign_request
 from server_stub.node.http import devices
-from server_stub.node.state import trust
+from server_stub.node.state import leases, trust
+from server_stub.node.state.words import Step
 from tests.helpers.lab import (
     Lab,
     leases_of,
@@ -145,16 +146,16 @@ def test_blobs_are_for_the_lease_that_names_them(grid: Lab) -> None:
     a, b, graph = product(1500, 64, 600)
     on_grid(grid, graph, grid.file(a, "a.npy"), grid.file(b, "b.npy"))
     with grid.device() as one, grid.device() as two:
-        leases = leases_of(one)
-        blob = leases[0].task.inputs[0].blob
-        taken = {"Goblin-Ticket": leases[0].blob_ticket}
+        lease = leases_of(one)[0]
+        blob = lease.task.inputs[0].blob
+        taken = {"Goblin-Ticket": lease.blob_ticket}
         assert two.request("GET", f"/v1/blobs/{blob}", headers=taken).status_code == 401
         assert one.request("GET", f"/v1/blobs/{blob}").json()["code"] == "signature_missing"
         other = one.request("GET", f"/v1/blobs/{'0' * 64}", headers=taken)
         assert (other.status_code, other.json()["code"]) == (403, "blob_not_leased")
         span = one.request("GET", f"/v1/blobs/{blob}", headers={**taken, "Range": "bytes=5-2"})
         assert span.json()["code"] == "parameter_invalid"
-        put = two.request("PUT", f"/v1/results/{leases[0].lease}/0?offset=0", b"x")
+        put = two.request("PUT", f"/v1/results/{lease.lease}/0?offset=0", b"x")
         assert (put.status_code, put.json()["code"]) == (404, "unknown_lease")
 
 
@@ -176,6 +177,72 @@ def test_a_result_with_other_bytes_than_it_named_is_sent_again(grid: Lab) -> Non
         other = [array + np.float32(1) for array in outputs]
         reply = device.exchange(commits=(device.result(lease.lease, other),))
         assert reply.refused[0].lease == lease.lease
+
+
+@pytest.mark.parametrize("part", [0.5, 1.0])
+def test_what_comes_for_a_lease_that_has_just_ended_is_deleted(
+    grid: Lab, monkeypatch: pytest.MonkeyPatch, part: float
+) -> None:
+    """It ends between the look at its row and the writing of the bytes."""
+    node, store = grid.node.node, devices._store
+
+    def end(step: Step, lease: str) -> None:
+        row = leases.load(step.tx, lease)
+        assert row is not None
+        leases.close(step, row, "cancelled")
+
+    def late(blobs: BlobStore, key: str, *rest: Any) -> UploadState:
+        grid.node.call(node.handle(lambda step: end(step, key.partition("-")[0])))
+        return store(blobs, key, *rest)
+
+    a, b, graph = product(60, 40, 30)
+    on_grid(grid, graph, grid.file(a, "a.npy"), grid.file(b, "b.npy"))
+    with grid.device() as device:
+        lease = leases_of(device)[0]
+        outputs = device.compute(lease)
+        device.exchange(commits=(device.result(lease.lease, outputs),))
+        monkeypatch.setattr(devices, "_store", late)
+        data = outputs[0].tobytes()
+        piece = data[: int(part * len(data))]
+        put = device.request("PUT", f"/v1/results/{lease.lease}/0?offset=0", piece)
+    assert (put.status_code, put.json()["code"]) == (404, "unknown_lease")
+    assert not node.blobs.has(blob_hash(data))
+    assert not list((node.blobs.root / "parts").iterdir())
+
+
+def test_an_upload_has_one_writer_at_a_time(grid: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    active: list[int] = []
+    most: list[int] = []
+    store = devices._store
+
+    def slow(*given: Any) -> UploadState:
+        active.append(1)
+        most.append(len(active))
+        time.sleep(0.1)
+        try:
+            return store(*given)
+        finally:
+            active.pop()
+
+    a, b, graph = product(60, 40, 30)
+    on_grid(grid, graph, grid.file(a, "a.npy"), grid.file(b, "b.npy"))
+    with grid.device() as device:
+        lease = leases_of(device)[0]
+        outputs = device.compute(lease)
+        device.exchange(commits=(device.result(lease.lease, outputs),))
+        monkeypatch.setattr(devices, "_store", slow)
+        data = outputs[0].tobytes()
+        path = f"/v1/results/{lease.lease}/0?offset=0"
+        senders = [
+            threading.Thread(target=lambda: device.request("PUT", path, data[:-1]))
+            for _ in range(6)
+        ]
+        for sender in senders:
+            sender.start()
+            time.sleep(0.03)
+        for sender in senders:
+            sender.join()
+    assert most == [1] * 6
 
 
 def test_an_idle_device_is_answered_as_soon_as_there_is_work(grid: Lab) -> None:

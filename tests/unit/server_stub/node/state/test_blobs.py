@@ -45,3 +45,13 @@ def test_after_a_restart_what_nobody_references_is_deleted(world: World) -> None
 
     world.handle(body)
     assert seen == [DropBlob("b")]
+
+
+def test_a_file_that_came_after_its_last_reference_goes_and_others_stay(world: World) -> None:
+    orphan, named = world.store("orphan"), world.store("named")
+    world.handle(lambda s: blobs.hold(s, named, 1))
+    for blob in (orphan, named):
+        world.handle(lambda s, blob=blob: blobs.drop_unnamed(s, blob))  # type: ignore[misc]
+    assert orphan not in world.files
+    assert named in world.files
+    assert world.handle(lambda s: blobs.known(s.tx)) == {named}

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import threading
+import time
 from pathlib import Path
 
 import pytest
 
 from gpugoblin.errors import NodeError
 from server_stub.node.store.protocol import Tx
-from server_stub.node.store.sqlite import SqliteStore, connect, migrate, transaction
+from server_stub.node.store.sqlite import BRIEF_S, SqliteStore, connect, migrate, transaction
 
 __all__: list[str] = []
 
@@ -141,3 +143,92 @@ def test_the_journal_is_durable() -> None:
     connection = connect(":memory:")
     assert connection.execute("pragma synchronous").fetchone() == (2,)
     connection.close()
+
+
+def test_brief_transactions_and_others_keep_their_order(tmp_path: Path) -> None:
+    """Brief ones run in the loop's thread, the others in the writer's; none overtakes."""
+    seen: list[tuple[int, bool]] = []
+
+    async def play() -> None:
+        here = threading.get_ident()
+        with SqliteStore(tmp_path / "db") as store:
+
+            def body(tx: Tx, number: int) -> None:
+                write_meta(tx, f"k{number}", "v")
+                seen.append((number, threading.get_ident() == here))
+
+            waiting = [
+                store.write(lambda tx, n=n: body(tx, n), brief=n // 10 % 2 == 0) for n in range(60)
+            ]
+            await asyncio.gather(*waiting)
+            assert len(await store.read(meta)) == 61
+
+    asyncio.run(play())
+    assert [number for number, _ in seen] == list(range(60))
+    assert {number for number, is_here in seen if is_here} == {
+        number for number in range(60) if number // 10 % 2 == 0
+    }
+
+
+def test_brief_transactions_do_not_see_each_others_failure(tmp_path: Path) -> None:
+    after: list[int] = []
+
+    async def play() -> list[object]:
+        with SqliteStore(tmp_path / "db") as store:
+
+            def body(tx: Tx, number: int) -> int:
+                write_meta(tx, f"k{number}", "v")
+                if number == 5:
+                    raise NodeError("user_unknown", name=number)
+                return number
+
+            waiting = [
+                store.write(lambda tx, n=n: body(tx, n), after.append, brief=True)
+                for n in range(20)
+            ]
+            results = await asyncio.gather(*waiting, return_exceptions=True)
+            assert len(await store.read(meta)) == 20
+            return list(results)
+
+    results = asyncio.run(play())
+    assert isinstance(results.pop(5), NodeError)
+    assert results == after == [number for number in range(20) if number != 5]
+
+
+def test_slow_brief_transactions_let_the_loop_breathe(tmp_path: Path) -> None:
+    order: list[str] = []
+
+    async def play() -> None:
+        with SqliteStore(tmp_path / "db") as store:
+
+            def body(tx: Tx, number: int) -> None:
+                write_meta(tx, f"k{number}", "v")
+                time.sleep(2 * BRIEF_S)
+                order.append("transaction")
+
+            waiting = [store.write(lambda tx, n=n: body(tx, n), brief=True) for n in range(3)]
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            order.append("other work")
+            await asyncio.gather(*waiting)
+
+    asyncio.run(play())
+    assert order.index("other work") < 3
+    assert order.count("transaction") == 3
+
+
+def test_closing_runs_brief_transactions_that_wait(tmp_path: Path) -> None:
+    async def play() -> None:
+        store = SqliteStore(tmp_path / "db")
+        waiting = [
+            store.write(lambda tx, n=n: write_meta(tx, f"k{n}", "v"), brief=True) for n in range(5)
+        ]
+        store.close()
+        await asyncio.gather(*waiting)
+        with pytest.raises(NodeError) as caught:
+            store.write(lambda tx: None)
+        assert caught.value.code == "database_failed"
+
+    asyncio.run(play())
+    with SqliteStore(tmp_path / "db") as again:
+        assert len(again.read_now(meta)) == 6
