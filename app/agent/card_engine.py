@@ -42,6 +42,8 @@ from gpugoblin.wire.messages.task import Task
 __all__ = ["CardEngine", "Computed", "output_bytes"]
 
 REFUSED_RETRY_S: Final = 300.0
+DIED: Final = frozenset({"engine_died", "engine_silent", "process_unprobed"})
+"""Ends while starting that say nothing against the machine: it is tried again soon."""
 ITEM_BYTES: Final = {"float32": 4, "int32": 4, "int64": 8, "bool": 1}
 
 Reader = Callable[[BlobHash, memoryview], None]
@@ -182,6 +184,8 @@ class CardEngine:
     def _tell_refusal(self, error: GoblinError) -> None:
         if self._is_stopping:
             self._post(EngineStopped(card=self.card))
+        elif error.code in DIED:
+            self._post(EngineDied(card=self.card, code=error.code))
         else:
             self.refusal = error
             self._post(EngineRefused(card=self.card, code=error.code, retry_s=REFUSED_RETRY_S))

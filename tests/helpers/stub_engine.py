@@ -40,6 +40,9 @@ class StubEngine:
         self._dead = False
 
     def wait_ready(self) -> Ready:
+        if self.behavior and self.behavior[0] == "die while starting":
+            self.behavior.popleft()
+            raise EngineError("engine_died", status=9, doing="starting", stderr="none")
         if self.behavior and self.behavior[0].startswith("start:"):
             raise EngineError("engine_start_failed", reason=self.behavior.popleft(), python="x")
         self.ready = READY

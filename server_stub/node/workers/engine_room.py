@@ -139,12 +139,29 @@ class EngineRoom:
                 waiting = self._pending.popleft()
             try:
                 engine = self._engine or self._start()
+            except GoblinError as error:
+                self._again([waiting], error, None)
+                continue
+            try:
                 with self.lock:
                     number = engine.submit(waiting.task)
             except GoblinError as error:
+                if error.code == "engine_closed":  # it has just died: the next poll says so
+                    with self.lock:
+                        self._pending.appendleft(waiting)
+                    return
                 waiting.finished(Outcome(None, None, error))
                 continue
             self._running[number] = waiting
+
+    def _again(self, lost: list[_Waiting], error: GoblinError, ready: said.Ready | None) -> None:
+        """Queues tasks in front once more; the first is given up after a few attempts."""
+        if lost:
+            lost[0] = replace(lost[0], attempts=lost[0].attempts + 1)
+            if lost[0].attempts >= _ATTEMPTS:
+                lost.pop(0).finished(Outcome(None, ready, error))
+        with self.lock:
+            self._pending.extendleft(reversed(lost))
 
     def _start(self) -> Engine:
         config = self._config
@@ -184,12 +201,7 @@ class EngineRoom:
         self._engine = None
         engine.close()
         lost = [self._running.pop(number) for number in event.lost if number in self._running]
-        if lost:
-            lost[0] = replace(lost[0], attempts=lost[0].attempts + 1)
-            if lost[0].attempts >= _ATTEMPTS:
-                lost.pop(0).finished(Outcome(None, engine.ready, event.error))
-        with self.lock:
-            self._pending.extendleft(reversed(lost))
+        self._again(lost, event.error, engine.ready)
 
     def require(self, inputs_bytes: int, outputs_bytes: int) -> None:
         """Raises VerifyError `item_too_large` for what no empty arena could hold."""

@@ -239,6 +239,20 @@ def test_a_start_that_fails_names_its_cause() -> None:
     bench.run(script)
 
 
+def test_an_end_while_starting_is_a_death_and_no_refusal() -> None:
+    """A refusal keeps the card from lending for minutes; a death is tried again in seconds."""
+    bench = Bench("die while starting")
+
+    async def script() -> None:
+        bench.engine.begin()
+        assert (await bench.until(EngineDied)).code == "engine_died"
+        assert bench.engine.refusal is None
+        bench.engine.begin()
+        await bench.until(EngineReady)
+
+    bench.run(script)
+
+
 def test_stop_ends_it_and_says_so() -> None:
     bench = Bench()
 

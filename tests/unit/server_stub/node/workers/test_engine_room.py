@@ -5,6 +5,7 @@ from __future__ import annotations
 import queue
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from app.host.spec import EngineTask
 from gpugoblin.errors import VerifyError
 from gpugoblin.graph.serialize import encode
+from server_stub.node.workers import engine_room
 from server_stub.node.workers.engine_room import EngineRoom, Outcome, RoomConfig
 from tests.helpers.node_work import function_graph
 
@@ -76,6 +78,31 @@ def test_a_task_that_kills_is_given_up(room: EngineRoom) -> None:
     outcome = answers.get(timeout=60)
     assert outcome.error is not None
     assert outcome.error.code == "engine_died"
+
+
+@pytest.mark.parametrize(("deaths", "is_done"), [(2, True), (3, False)])
+def test_an_engine_that_dies_while_it_starts_is_started_again(
+    room: EngineRoom, monkeypatch: pytest.MonkeyPatch, deaths: int, is_done: bool
+) -> None:
+    answers: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
+    with room.lock:
+        source, target = room.inputs.allocate(400), room.outputs.allocate(400)
+    real, starts = engine_room.Engine.start, []
+
+    def start(*words: Any, **fields: Any) -> Any:
+        engine = real(*words, **fields)
+        starts.append(engine)
+        if len(starts) <= deaths:
+            engine._process.kill()
+        return engine
+
+    monkeypatch.setattr(engine_room.Engine, "start", start)
+    graph = encode(function_graph("neg", 100))
+    room.submit(EngineTask(graph, (source,), (target,), 5.0), answers.put)
+    outcome = answers.get(timeout=60)
+    assert (outcome.error is None) == is_done
+    assert outcome.error is None or outcome.error.code == "engine_died"
+    assert len(starts) == 3
 
 
 def test_what_no_arena_holds(room: EngineRoom) -> None:
