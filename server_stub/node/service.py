@@ -34,6 +34,7 @@ from server_stub.node.http.devices import Devices
 from server_stub.node.node import Node
 from server_stub.node.pool import PoolConfig, WorkerPool
 from server_stub.node.settings import NodeSettings
+from server_stub.node.state import blobs as references
 from server_stub.node.state.words import Rules
 from server_stub.node.store.sqlite import SqliteStore
 from server_stub.node.tickets import Tickets
@@ -177,7 +178,7 @@ class Service:
         store = SqliteStore(settings.database)
         self._stack.callback(store.close)
         blobs = await asyncio.to_thread(BlobStore, settings.blob_root, settings.reserve_bytes)
-        await asyncio.to_thread(blobs.sweep)
+        await asyncio.to_thread(_sweep, blobs, await store.read(references.known))
         pool = self._pool
         if pool is None:
             made = WorkerPool(pool_config(settings))
@@ -219,6 +220,14 @@ class Service:
             "confirmed_no_confidential_data": settings.confirmed_no_confidential_data,
             "coordinator": self.link.last_error or "reached" if self.link else "",
         }
+
+
+def _sweep(blobs: BlobStore, known: frozenset[str]) -> None:
+    """What a crash left, before there is anybody who writes blobs."""
+    blobs.sweep()
+    for blob in list(blobs.names()):
+        if blob not in known:
+            blobs.delete(blob)
 
 
 async def _serve(settings: NodeSettings) -> None:

@@ -11,6 +11,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Coroutine, Mapping
 from typing import Any, Final
+from weakref import WeakValueDictionary
 
 import msgspec
 from starlette.requests import Request
@@ -29,6 +30,7 @@ from gpugoblin.wire.messages.lease import Exchange, ExchangeReply, Uploaded
 from gpugoblin.wire.signing import KEY_HEADER, SignedBy, check_request
 from server_stub.node.http import replies
 from server_stub.node.node import Node
+from server_stub.node.state import blobs as references
 from server_stub.node.state import leases
 from server_stub.node.state.words import Party
 from server_stub.node.store.protocol import Tx
@@ -50,7 +52,8 @@ class Devices:
     def __init__(self, node: Node, tickets: Tickets) -> None:
         self._node = node
         self._tickets = tickets
-        self._uploads: dict[str, asyncio.Lock] = {}
+        # A lock is here for as long as somebody holds it or waits for it.
+        self._uploads: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     def routes(self) -> list[BaseRoute]:
         """Every route, for the door with TLS."""
@@ -155,18 +158,23 @@ class Devices:
         party, body = await self._signed(request, MAX_PIECE_BYTES)
         lease, slot = request.path_params["lease"], request.path_params["slot"]
         offset = replies.integer(request, "offset", 0, 0, 1 << 62)
-        named = await self._node.store.read(lambda tx: _awaited(tx, party, lease, slot))
-        key = f"{lease}-{slot}"
-        lock = self._uploads.setdefault(key, asyncio.Lock())
-        try:
-            async with lock:
-                state = await asyncio.to_thread(
-                    _store, self._node.blobs, key, named[0], named[1], offset, body
-                )
-        finally:
-            if not lock.locked():
-                self._uploads.pop(key, None)
+        key, store = f"{lease}-{slot}", self._node.store
+        async with self._uploads.setdefault(key, asyncio.Lock()):
+            blob, nbytes = await store.read(lambda tx: _awaited(tx, party, lease, slot))
+            state = await asyncio.to_thread(
+                _store, self._node.blobs, key, blob, nbytes, offset, body
+            )
+            try:
+                await store.read(lambda tx: _awaited(tx, party, lease, slot))
+            except NodeError:
+                await self._take_back(key, blob)
+                raise
         return replies.reply(state)
+
+    async def _take_back(self, key: str, blob: str) -> None:
+        """The lease ended while a piece was written: nobody else would delete what it left."""
+        await asyncio.to_thread(self._node.blobs.discard_upload, key)
+        await self._node.handle(lambda step: references.drop_unnamed(step, blob))
 
     async def _reader(self, request: Request) -> str:
         """The blob of a request, if its ticket's lease has it as an input."""
@@ -272,6 +280,7 @@ def _store(
 ) -> UploadState:
     """Appends a piece; a piece that is here already is no error. Runs in a thread."""
     if _is_here(store, blob, nbytes):
+        store.discard_upload(key)
         return UploadState(nbytes, True)
     with store.upload(key, nbytes) as upload:
         stored = upload.progress().stored_bytes

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from server_stub.node.state.words import DropBlob, Step
+from server_stub.node.store.protocol import Tx
 
-__all__ = ["forget", "forgotten", "hold", "release"]
+__all__ = ["drop_unnamed", "forget", "forgotten", "hold", "known", "release"]
 
 
 def hold(step: Step, blob: str, nbytes: int) -> None:
@@ -39,3 +40,14 @@ def forget(step: Step, blobs: Iterable[str]) -> None:
     """Removes the rows of blobs whose files are gone."""
     for blob in blobs:
         step.tx.change("delete from blob where hash = ? and refs = 0", (blob,))
+
+
+def drop_unnamed(step: Step, blob: str) -> None:
+    """Has a file deleted that was finished after the last reference to it had gone."""
+    if step.tx.one("select 1 from blob where hash = ? and refs > 0", (blob,)) is None:
+        step.emit(DropBlob(blob))
+
+
+def known(tx: Tx) -> frozenset[str]:
+    """Every blob that has a row: a file of no other one is of use to anybody."""
+    return frozenset(row[0] for row in tx.rows("select hash from blob"))
