@@ -14,7 +14,7 @@ from gpugoblin.units import MIB
 from gpugoblin.wire.messages.lease import Exchange, ExchangeReply, Uploaded, UploadedReply
 from server_stub.node.executors.base import EventFeed, ExecutorEvent, Fleet
 from server_stub.node.settings import NodeSettings
-from server_stub.node.state import dispatch, leases, verdicts
+from server_stub.node.state import dispatch, leases, rates, verdicts
 from server_stub.node.state.words import Party, Rules, Step
 from server_stub.node.store.protocol import Store, Tx
 
@@ -139,10 +139,17 @@ class GridExecutor:
 
 
 def _active(tx: Tx, rules: Rules) -> list[tuple[int, int, float, float]]:
+    """(memory, slot, FLOP/s, bytes/s) of each device; rates are measured or bounded ones."""
     # Seen within the time that makes a device count, by the newest device's own moment.
     rows = tx.rows(
-        "select memory_bytes, max_slot_bytes, flops_per_s, bytes_per_s from device"
+        "select memory_bytes, max_slot_bytes, flops_per_s, bytes_per_s, key from device"
         " where memory_bytes > 0 and seen_s >= (select max(seen_s) from device) - ?",
         (rules.active_s,),
     )
-    return [(row[0], row[1], row[2], row[3]) for row in rows]
+    measured = rates.grid_flops_per_s(tx) if rows else {}
+    best = max(measured.values(), default=0.0)
+    return [
+        (memory, slot, rates.believed(flops_per_s, measured.get(key), best),
+         min(bytes_per_s, rates.CLAIM_BYTES_PER_S))
+        for memory, slot, flops_per_s, bytes_per_s, key in rows
+    ]  # fmt: skip

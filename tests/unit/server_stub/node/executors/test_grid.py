@@ -11,6 +11,7 @@ import pytest
 
 from server_stub.node.executors.grid import GridExecutor
 from server_stub.node.settings import parse
+from server_stub.node.state import rates
 from server_stub.node.state.words import Rules, Step
 from server_stub.node.store.sqlite import SqliteTx
 from server_stub.node.work import Fold
@@ -23,6 +24,7 @@ from tests.helpers.lab import (
     work_until,
 )
 from tests.simulation.world import World
+from tests.unit.server_stub.node.state.test_rates import verified
 
 __all__: list[str] = []
 
@@ -72,6 +74,21 @@ def test_plans_are_for_what_most_devices_can_take(world: World) -> None:
     assert fleet.memory_bytes == 3 << 30
     assert fleet.slot_bytes == 3 << 24
     assert (fleet.flops_per_s, fleet.bytes_per_s) == (16.0, 24.0)
+
+
+def test_the_word_of_one_device_does_not_steer_an_estimate(world: World) -> None:
+    device(world, "boaster", 1 << 30, 1 << 24, world.now_s)
+    world.connection.execute("update device set flops_per_s = 1e18, bytes_per_s = 1e18")
+    fleet = asyncio.run(GridExecutor(Host(world)).capabilities())
+    assert fleet.flops_per_s == rates.CLAIM_FLOPS_PER_S
+    assert fleet.bytes_per_s == rates.CLAIM_BYTES_PER_S
+    device(world, "measured", 1 << 30, 1 << 24, world.now_s)
+    verified(world, "measured", 10**10, 100.0, 102.0)
+    fleet = asyncio.run(GridExecutor(Host(world)).capabilities())
+    assert fleet.flops_per_s == 2 * 5e9
+    verified(world, "boaster", 10**10, 100.0, 110.0)
+    fleet = asyncio.run(GridExecutor(Host(world)).capabilities())
+    assert fleet.flops_per_s == 6e9
 
 
 @pytest.mark.parametrize("honest", [1, 8])
