@@ -1,6 +1,7 @@
 """Bounds on what a stranger may send before anybody looks at it. For servers only.
 
-Owns: the size of a request's head, and how long a peer may be silent in the middle of a request.
+Owns: the size of a request's head, how long a peer may be silent in the middle of a request, and
+how many connections there may be: of all, and of one sender.
 uvicorn with httptools has neither: heads of any size are kept in memory, one header of 60 MB stops
 the event loop for seconds, and a body that never ends keeps its connection for ever. Must not: know
 a route; look at a body (whoever reads it bounds it).
@@ -9,21 +10,41 @@ a route; look at a body (whoever reads it bounds it).
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
+from ipaddress import IPv6Address, ip_address
 from typing import Final
+from weakref import WeakKeyDictionary
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.server import ServerState
 
-__all__ = ["MAX_HEAD_BYTES", "SILENCE_S", "GuardedProtocol"]
+__all__ = ["MAX_HEAD_BYTES", "SENDER_SHARE", "SILENCE_S", "SPARE", "GuardedProtocol"]
 
 MAX_HEAD_BYTES: Final = 64 * 1024
 """Of request line and headers. What came in the same piece (256 KiB at most) is not counted."""
 
 SILENCE_S: Final = 60.0
 
+SENDER_SHARE: Final = 4
+"""One sender may have this part of all connections, one in so many."""
+
+SPARE: Final = 64
+"""So many connections beyond a limit are told so (503) with their request; more are cut at once."""
+
+_senders: Final[WeakKeyDictionary[ServerState, Counter[str]]] = WeakKeyDictionary()
+
 
 class GuardedProtocol(HttpToolsProtocol):
-    """uvicorn's protocol with these bounds. A peer that exceeds one loses its connection."""
+    """uvicorn's protocol with these bounds. A peer that exceeds one loses its connection.
 
+    With uvicorn's `limit_concurrency`, newcomers beyond it are refused, and who is here already is
+    served: uvicorn itself would refuse everybody.
+    """
+
+    proxies: frozenset[str] = frozenset()
+    """Addresses that speak for many senders."""
+
+    _sender = ""
     _in_head = False
     _is_idle = False
     _fresh = False
@@ -34,8 +55,28 @@ class GuardedProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._look_again()
+        if self.limit_concurrency is not None:
+            self._admit(self.limit_concurrency)
+
+    def _admit(self, limit: int) -> None:
+        beyond = len(self.connections) - limit
+        host = self.client[0] if self.client else ""
+        self._sender = "" if host in self.proxies else _sender_of(host)
+        if self._sender:
+            counts = _senders.setdefault(self.server_state, Counter())
+            counts[self._sender] += 1
+            beyond = max(beyond, counts[self._sender] - max(1, limit // SENDER_SHARE))
+        # With a limit of 0, uvicorn answers 503 to whatever this connection asks.
+        self.limit_concurrency = 0 if beyond > 0 else None
+        if beyond > SPARE:
+            self.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        if self._sender:
+            counts = _senders[self.server_state]
+            counts[self._sender] -= 1
+            if not counts[self._sender]:
+                del counts[self._sender]
         if self._watch is not None:
             self._watch.cancel()
             self._watch = None
@@ -77,3 +118,19 @@ class GuardedProtocol(HttpToolsProtocol):
             self.transport.abort()
         else:
             self._watch = self.loop.call_later(SILENCE_S - silent_s, self._check_silence)
+
+
+def _sender_of(host: str) -> str:
+    """Whose connections count together: an IPv4 address, or a network of 64 bits of IPv6.
+
+    Empty for this machine itself, where a proxy may speak for the world.
+    """
+    try:
+        address = ip_address(host.partition("%")[0])
+    except ValueError:
+        return ""
+    if isinstance(address, IPv6Address):
+        if address.ipv4_mapped is None:
+            return "" if address.is_loopback else address.packed[:8].hex()
+        address = address.ipv4_mapped
+    return "" if address.is_loopback else str(address)

@@ -53,7 +53,7 @@ def serve(settings: Settings, ready: Callable[[str, TlsFiles | None], None]) -> 
             service = Service(house, store, SystemClock(), random.SystemRandom(), VERSION)
             config = uvicorn.Config(
                 make_app(service),
-                http=GuardedProtocol,
+                http=_protocol(settings),
                 ws="none",
                 lifespan="off",
                 log_config=None,
@@ -94,6 +94,13 @@ class _Server(uvicorn.Server):
         finally:
             for number in (signal.SIGTERM, signal.SIGINT):
                 loop.remove_signal_handler(number)
+
+
+def _protocol(settings: Settings) -> type[GuardedProtocol]:
+    class Protocol(GuardedProtocol):
+        proxies = frozenset(settings.trusted_proxies)
+
+    return Protocol
 
 
 def _load_tls(config: uvicorn.Config, tls: TlsFiles | None) -> None:

@@ -87,7 +87,10 @@ SETTINGS: Final = declare(
     Setting(
         "body_s", "float", 10.0, "s", "Time in which a request's body must arrive.", 0.1, 600
     ),
-    Setting("max_connections", "int", 2000, "", "Connections served at once.", 1),
+    Setting(
+        "max_connections", "int", 2000, "",
+        "Connections at once, of which one network address may have a quarter.", 1,
+    ),
 )  # fmt: skip
 
 

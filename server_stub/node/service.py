@@ -160,12 +160,14 @@ class Service:
             self._stack.callback(tcp.close)
         await self._open_node()
         clients = Clients(self.node, self.health)
-        await self._open_door(servers.Door(application(clients.routes()), unix))
+        limit = settings.max_connections
+        app = application(clients.routes())
+        await self._open_door(servers.Door(app, unix, max_connections=limit))
         if tcp is not None:
             self.tls = await asyncio.to_thread(tls_files, settings)
             devices = Devices(self.node, self.tickets)
-            app = devices.front(application([*devices.routes(), *clients.routes()]))
-            door = servers.Door(app, tcp, (self.tls.certificate, self.tls.key))
+            front = devices.front(application([*devices.routes(), *clients.routes()]))
+            door = servers.Door(front, tcp, (self.tls.certificate, self.tls.key), limit)
             self.port = door.port
             await self._open_door(door)
             # Questions of idle devices that are held are answered before the door waits for them.

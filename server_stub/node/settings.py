@@ -74,6 +74,10 @@ SETTINGS: Final = declare(
     Setting(
         "max_output_bytes", "int", 64 * MIB, "bytes", "Largest output sent as one container.", 1
     ),
+    Setting(
+        "max_connections", "int", 2000, "",
+        "Connections at once, of which one network address may have a quarter.", 1,
+    ),
     Setting("device_hold_s", "float", 10.0, "s", "How long an idle device's call is held.", 0),
     Setting("grid_startup_s", "float", 30.0, "s", "Assumed start of a job on the grid.", 0),
 )  # fmt: skip

@@ -89,11 +89,17 @@ def bind_tcp(host: str, port: int) -> socket.socket:
 
 
 class Door:
-    """One listening server. `tls`: certificate and key, for HTTPS."""
+    """One listening server.
+
+    Args:
+        tls: certificate and key, for HTTPS.
+        max_connections: newcomers beyond it are refused; None: there is no limit.
+    """
 
     def __init__(
-        self, app: ASGIApp, listener: socket.socket, tls: tuple[Path, Path] | None = None
-    ) -> None:
+        self, app: ASGIApp, listener: socket.socket, tls: tuple[Path, Path] | None = None,
+        max_connections: int | None = None,
+    ) -> None:  # fmt: skip
         unix = listener.family == socket.AF_UNIX
         options: dict[str, Any] = {}
         if tls is not None:
@@ -102,7 +108,7 @@ class Door:
             app, http=_UnixProtocol if unix else GuardedProtocol, ws="none", lifespan="off",
             access_log=False, log_config=None, server_header=False, date_header=False,
             timeout_keep_alive=120, timeout_graceful_shutdown=GRACE_S, backlog=BACKLOG,
-            proxy_headers=False, **options,
+            proxy_headers=False, limit_concurrency=max_connections, **options,
         )  # fmt: skip
         self._config.load()
         if tls is not None and self._config.ssl is not None:

@@ -82,3 +82,64 @@ def test_an_idle_connection_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         return found
 
     assert len(uvloop.run(play())) == 2
+
+
+def answers(tmp_path: Path, limit: int, count: int) -> list[bytes]:
+    """The first line that each of `count` connections gets, made and asked one after the other."""
+
+    async def play() -> list[bytes]:
+        door = servers.Door(swallow, servers.bind_unix(tmp_path / "s"), max_connections=limit)
+        await door.open()
+        made = []
+        for _ in range(count):
+            made.append(await asyncio.open_unix_connection(tmp_path / "s"))
+            await asyncio.sleep(0.01)
+        found = []
+        for reader, writer in reversed(made):
+            try:
+                writer.write(HEAD + b"\r\n")
+                found.insert(0, await asyncio.wait_for(reader.readline(), 20.0))
+            except (ConnectionResetError, BrokenPipeError):
+                found.insert(0, b"")
+        for _, writer in made:
+            writer.close()
+        await door.close()
+        return [line.split(b" ")[1] if line else line for line in found]
+
+    return uvloop.run(play())
+
+
+def test_newcomers_beyond_the_limit_are_refused_and_the_others_served(tmp_path: Path) -> None:
+    assert answers(tmp_path, 2, 4) == [b"200", b"200", b"503", b"503"]
+
+
+def test_far_beyond_the_limit_they_are_cut(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    monkeypatch.setattr(guard, "SPARE", 1)
+    assert answers(tmp_path, 2, 5) == [b"200", b"200", b"503", b"", b""]
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [("192.0.2.7", [b"200", b"200", b"503"]), ("127.0.0.1", [b"200"] * 3), ("", [b"200"] * 3)],
+)
+def test_one_sender_has_a_part_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, host: str, expected: list[bytes]
+) -> None:
+    from uvicorn.protocols.http import httptools_impl
+
+    monkeypatch.setattr(httptools_impl, "get_remote_addr", lambda transport: (host, 1))
+    assert answers(tmp_path, 8, 3) == expected
+    if host:
+        monkeypatch.setattr(guard.GuardedProtocol, "proxies", frozenset([host]))
+        assert answers(tmp_path, 8, 3) == [b"200"] * 3
+
+
+@pytest.mark.parametrize(
+    ("host", "sender"),
+    [("::1", ""), ("::ffff:127.0.0.1", ""), ("::ffff:192.0.2.7", "192.0.2.7"),
+     ("2001:db8:1:2:3::4", "20010db800010002"), ("fe80::1%eth0", "fe80000000000000"), ("x", "")],
+)  # fmt: skip
+def test_whose_connections_count_together(host: str, sender: str) -> None:
+    assert guard._sender_of(host) == sender
