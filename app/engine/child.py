@@ -11,6 +11,7 @@ Environment: `GPUGOBLIN_WALLS=1` puts up the walls of `app.sandbox.inside`;
 `GPUGOBLIN_PACKAGES` names one more directory for imports, where the runtime has no NumPy itself.
 """
 
+import gc
 import os
 import sys
 
@@ -26,6 +27,13 @@ def _search_path() -> None:
         sys.path.append(packages)
     # msgspec takes it where it finds it, and it would load the C module of `socket`.
     sys.modules["typing_extensions"] = None  # type: ignore[assignment]
+
+
+def _start_lean() -> None:
+    """What only start-up time is spent on: NumPy's texts for `help`, and looking for garbage."""
+    for name in ("_add_newdocs", "_add_newdocs_scalars"):
+        sys.modules[f"numpy._core.{name}"] = type(sys)(f"numpy._core.{name}")
+    gc.disable()
 
 
 def main(arguments: list[str]) -> int:
@@ -47,6 +55,7 @@ def main(arguments: list[str]) -> int:
     except ValueError as cause:
         sys.stderr.write(f"child.py: {cause}\n")
         return USAGE
+    _start_lean()
     from app.engine.session import Arenas, Session
 
     arenas = Arenas.map(input_fd, input_bytes, output_fd, output_bytes)
@@ -58,6 +67,8 @@ def main(arguments: list[str]) -> int:
 
         kernel_set(backend)  # from its own sources, which nothing lists behind the inner walls
         report = enter_last()
+    gc.freeze()  # what was imported stays: it is never looked at again
+    gc.enable()
     return session.serve(report)
 
 
