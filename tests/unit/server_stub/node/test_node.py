@@ -127,9 +127,9 @@ class FullDisk:
         self.refused = 0
         node.node.store = self
 
-    def write(self, body: Any, after: Any = None) -> Any:
+    def write(self, body: Any, after: Any = None, *, brief: bool = False) -> Any:
         if not self.is_full:
-            return self._store.write(body, after)
+            return self._store.write(body, after, brief=brief)
         self.refused += 1
         return _refused()
 
