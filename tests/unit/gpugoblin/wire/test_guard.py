@@ -91,10 +91,10 @@ def answers(tmp_path: Path, limit: int, count: int) -> list[bytes]:
         door = servers.Door(swallow, servers.bind_unix(tmp_path / "s"), max_connections=limit)
         await door.open()
         made = []
+        found: list[bytes] = []
         for _ in range(count):
             made.append(await asyncio.open_unix_connection(tmp_path / "s"))
             await asyncio.sleep(0.01)
-        found = []
         for reader, writer in reversed(made):
             try:
                 writer.write(HEAD + b"\r\n")
