@@ -22,7 +22,7 @@ from server_stub.node.state.words import Step
 from server_stub.node.store.protocol import Store, Tx
 from server_stub.node.work import ArrayFile
 
-__all__ = ["Host", "drop_uploads", "forget", "sweep"]
+__all__ = ["Host", "drop_parts", "drop_uploads", "forget", "sweep"]
 
 T = TypeVar("T")
 
@@ -111,6 +111,12 @@ async def drop_uploads(host: Host) -> int:
     for key in dead:
         await asyncio.to_thread(host.blobs.discard_upload, key)
     return len(dead)
+
+
+async def drop_parts(host: Host, lease: str, outputs: int) -> None:
+    """Deletes what is here of the outputs of a lease that has ended."""
+    for slot in range(outputs):
+        await asyncio.to_thread(host.blobs.discard_upload, f"{lease}-{slot}")
 
 
 def _awaited(tx: Tx) -> frozenset[str]:

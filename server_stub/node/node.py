@@ -43,6 +43,7 @@ from server_stub.node.state.recover import recover
 from server_stub.node.state.words import (
     DiscardResults,
     DropBlob,
+    DropUploads,
     Effect,
     FinishJob,
     JobChanged,
@@ -207,6 +208,8 @@ class Node:
                 self._spawn(self._finish(effect.job))
             case DiscardResults():
                 self._spawn(self._discard(effect.job))
+            case DropUploads():
+                self._spawn(leftovers.drop_parts(self, effect.lease, effect.outputs))
             case DropBlob():
                 pass
 
@@ -366,7 +369,7 @@ class Node:
 
     async def _generate_some(self, job: str) -> bool:
         """Adds a batch of tasks if the window has room; says whether it did."""
-        found = await self.store.read(lambda tx: _window(tx, job))
+        found = await self.store.read(lambda tx: jobs.window(tx, job))
         if found is None:
             self.planner.forget(job)
             return False
@@ -387,16 +390,3 @@ class Node:
             return tasks.generate(step, job, batch.first, batch.tasks)
 
         return await self.handle(body) > 0
-
-
-def _window(tx: Tx, job: str) -> tuple[jobs.JobRow, bytes, int] | None:
-    row = jobs.load(tx, job)
-    if row is None or row.state != "running":
-        return None
-    graph = tx.one("select data from graph where hash = ?", (row.graph,))
-    ahead = tx.one(
-        "select count(*) from task where job = ? and state in ('waiting', 'ready')", (job,)
-    )
-    if graph is None or ahead is None:
-        return None
-    return row, graph[0], int(ahead[0])

@@ -36,6 +36,7 @@ __all__ = [
     "running",
     "shown",
     "submit",
+    "window",
 ]
 
 MAX_SHOWN = 1000
@@ -95,6 +96,20 @@ def load(tx: Tx, job: str) -> JobRow | None:
     values = list(row)
     values[4] = tuple(json.loads(row[4]))
     return JobRow(*values)
+
+
+def window(tx: Tx, job: str) -> tuple[JobRow, bytes, int] | None:
+    """A running job, its graph, and how many of its tasks nobody has taken yet."""
+    row = load(tx, job)
+    if row is None or row.state != "running":
+        return None
+    graph = tx.one("select data from graph where hash = ?", (row.graph,))
+    ahead = tx.one(
+        "select count(*) from task where job = ? and state in ('waiting', 'ready')", (job,)
+    )
+    if graph is None or ahead is None:
+        return None
+    return row, graph[0], int(ahead[0])
 
 
 def find(tx: Tx, owner: str, id_or_name: str) -> str:

@@ -13,7 +13,7 @@ from typing import Final
 
 from gpugoblin.wire.messages.task import Result
 from server_stub.node.state import blobs, events, receipts, tasks, trust
-from server_stub.node.state.words import LOCAL_DEVICE, Party, RunWork, Step, Wake
+from server_stub.node.state.words import LOCAL_DEVICE, DropUploads, Party, RunWork, Step, Wake
 from server_stub.node.store.protocol import Tx, Value
 
 __all__ = [
@@ -214,6 +214,8 @@ def drop_votes(step: Step, lease: str) -> None:
 def close(step: Step, lease: LeaseRow, state: str, cause: str = "") -> None:
     """Ends a lease that is live, and lets go of its bytes."""
     step.tx.change("update lease set state = ?, cause = ? where id = ?", (state, cause, lease.id))
+    if lease.state == "committed":
+        step.emit(DropUploads(lease.id, len(votes(step.tx, lease.id))))
     drop_votes(step, lease.id)
 
 

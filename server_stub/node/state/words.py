@@ -18,6 +18,7 @@ __all__ = [
     "VALIDATOR",
     "DiscardResults",
     "DropBlob",
+    "DropUploads",
     "Effect",
     "FinishJob",
     "JobChanged",
@@ -128,6 +129,14 @@ class DropBlob:
 
 
 @dataclass(frozen=True, slots=True)
+class DropUploads:
+    """A lease ended before all bytes of its outputs were here: those that are, go."""
+
+    lease: str
+    outputs: int
+
+
+@dataclass(frozen=True, slots=True)
 class JobChanged:
     """Whoever waits for this job should look again."""
 
@@ -158,7 +167,9 @@ class DiscardResults:
 _BASE32: Final = (b"abcdefghijklmnopqrstuvwxyz234567" * 8)[:256]
 """Each random byte gives one digit of 5 bits."""
 
-Effect = RunWork | StopLease | DropBlob | JobChanged | Wake | FinishJob | DiscardResults
+Effect = (
+    RunWork | StopLease | DropBlob | DropUploads | JobChanged | Wake | FinishJob | DiscardResults
+)
 
 
 @dataclass(slots=True)

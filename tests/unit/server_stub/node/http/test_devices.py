@@ -19,7 +19,7 @@ from gpugoblin.blobs.store import BlobStore
 from gpugoblin.errors import NodeError
 from gpugoblin.wire.codec import encode
 from gpugoblin.wire.messages.blob import UploadState
-from gpugoblin.wire.messages.lease import Exchange, Uploaded
+from gpugoblin.wire.messages.lease import Abandon, Exchange, Uploaded
 from gpugoblin.wire.messages.task import BlobRef, Counters, Result
 from gpugoblin.wire.signing import public_key_bytes, sign_claim, sign_request
 from server_stub.node.http import devices
@@ -177,6 +177,30 @@ def test_a_result_with_other_bytes_than_it_named_is_sent_again(grid: Lab) -> Non
         other = [array + np.float32(1) for array in outputs]
         reply = device.exchange(commits=(device.result(lease.lease, other),))
         assert reply.refused[0].lease == lease.lease
+
+
+@pytest.mark.parametrize("ending", ["abandon", "expire"])
+def test_parts_of_a_result_go_with_the_lease(grid: Lab, ending: str) -> None:
+    node = grid.node.node
+    a, b, graph = product(60, 40, 30)
+    on_grid(grid, graph, grid.file(a, "a.npy"), grid.file(b, "b.npy"))
+    with grid.device() as device:
+        lease = leases_of(device)[0]
+        outputs = device.compute(lease)
+        device.exchange(commits=(device.result(lease.lease, outputs),))
+        put = device.request("PUT", f"/v1/results/{lease.lease}/0?offset=0", b"x" * 100)
+        assert put.json() == {"stored_bytes": 100, "complete": False}
+        assert list(node.blobs.uploads()) == [f"{lease.lease}-0"]
+        if ending == "abandon":
+            device.exchange(abandons=(Abandon(lease.lease, "owner"),))
+        else:
+            grid.node.call(node.handle(_expire_all))
+        until(lambda: not list(node.blobs.uploads()))
+
+
+def _expire_all(step: Step) -> None:
+    step.tx.change("update lease set until_s = 0")
+    leases.expire(step)
 
 
 @pytest.mark.parametrize("part", [0.5, 1.0])
