@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from typing import Final
 
 import msgspec
-from gpugoblin.plan.planner import plan as plan_graph
 
 from gpugoblin.catalog.registry import operator_versions
 from gpugoblin.graph.ir import Graph
 from gpugoblin.graph.serialize import decode, encode, graph_hash
+from gpugoblin.plan.planner import plan as plan_graph
 from gpugoblin.plan.spec import Limits, Plan, PlannedTask
 
 __all__ = ["Batch", "Planner", "operators_of", "read_limits", "write_limits"]
