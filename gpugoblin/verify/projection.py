@@ -5,8 +5,8 @@ panel's share of the work is done once for all tiles of the panel. Must not: see
 secret once a result was rejected (the caller draws again).
 
 Two sets of vectors for float32. The block set has one vector per `BLOCK_COLUMNS` columns, zero
-outside its block, with entries of random sign and size 0.9 to 1.1: a single wrong element always
-shows with at least 0.9 of its size, against the rounding of its own block only. The dense set has
+outside its block, with entries of random sign and size 0.97 to 1.03: a single wrong element always
+shows with at least 0.97 of its size, against the rounding of its own block only. The dense set has
 four Gaussian vectors over all columns: errors that cancel inside a block do not cancel there.
 Columns of other sizes than most are brought to one size first, by powers of two that come from the
 operand: `A (B W) = C W`. Else a large column would excuse any error in the small ones of its block.
@@ -40,6 +40,7 @@ __all__ = [
 ]
 
 BLOCK_COLUMNS: Final = 128
+WIDE_BLOCK_COLUMNS: Final = 112
 DENSE_VECTORS: Final = 4
 INTEGER_VECTORS: Final = 16
 _MIN_BLOCKS: Final = 16
@@ -106,8 +107,13 @@ def _generator() -> np.random.Generator:
 
 
 def block_width(columns: int) -> int:
-    """128, or less for narrow results, so that at least 16 blocks speak about each row."""
-    return max(1, min(BLOCK_COLUMNS, columns // _MIN_BLOCKS))
+    """128, or less for narrow results, so that at least 16 blocks speak about each row.
+
+    Wide results, whose check costs little beside the product, have narrower blocks: a single wrong
+    element shows more clearly.
+    """
+    widest = BLOCK_COLUMNS if columns <= _MIN_BLOCKS * BLOCK_COLUMNS else WIDE_BLOCK_COLUMNS
+    return max(1, min(widest, columns // _MIN_BLOCKS))
 
 
 def draw(columns: int, dtype: str) -> Secret:
@@ -121,7 +127,7 @@ def draw(columns: int, dtype: str) -> Secret:
         return Secret(np.empty(0, np.float32), 1, low.view(kind))
     width = block_width(columns)
     blocks = -(-columns // width)
-    size = random.uniform(0.9, 1.1, columns) * random.choice((-1.0, 1.0), columns)
+    size = random.uniform(0.97, 1.03, columns) * random.choice((-1.0, 1.0), columns)
     signs = size.astype(np.float32)
     matrix = np.zeros((columns, blocks + DENSE_VECTORS), np.float32)
     every = np.arange(columns)
