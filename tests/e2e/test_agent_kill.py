@@ -66,7 +66,9 @@ def chaos(scene: Scene, kills: int, tasks: int, seed: int) -> None:
         try:
             if rng.random() < 0.8:  # most kills while it works, some while it starts
                 eventually(lambda before=held: len(scene.lab.issued) > before)
-            time.sleep(rng.uniform(0.0, 0.6))
+                time.sleep(rng.uniform(0.0, 0.1))  # a task takes some 10 ms: others are held
+            else:
+                time.sleep(rng.uniform(0.0, 0.6))
         except TimeoutError:
             log = (scene.directory / "agent.log").read_text()
             pytest.fail(f"no lease: {log[-3000:]} {scene.lab.exchanges[-3:]}")
