@@ -208,6 +208,8 @@ class _Crew:
         if not self._stopping:
             await asyncio.sleep(RESTART_S)
             seat.life = None
+            if seat.under_way:  # items that came during the pause: nobody else begins a life
+                seat.life = asyncio.create_task(self._live(seat))
             self._dispatch()
 
     async def _start(self, seat: _Seat) -> asyncio.StreamReader:

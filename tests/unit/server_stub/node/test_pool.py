@@ -131,6 +131,33 @@ def test_dead_workers_are_replaced_and_items_sent_again(tmp_path: Path) -> None:
     with_pool(tmp_path, body)
 
 
+@pytest.mark.parametrize("waiting", [0, 4])
+def test_items_that_come_while_a_dead_worker_is_replaced_are_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, waiting: int
+) -> None:
+    monkeypatch.setattr(pool_module, "RESTART_S", 0.3)
+    a = region_of(tmp_path, "a", A)
+
+    async def body(pool: WorkerPool) -> None:
+        await pool.run(Describe("d", "npy", a.array.path))
+        (first,) = pool.processes()
+        os.kill(first, signal.SIGSTOP)
+        items = [
+            asyncio.ensure_future(pool.run(Describe(f"old{number}", "npy", a.array.path)))
+            for number in range(waiting)
+        ]
+        await asyncio.sleep(0)
+        os.kill(first, signal.SIGKILL)
+        while pool.processes():
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.05)  # its death is seen, the next one is not there yet
+        items.append(asyncio.ensure_future(pool.run(Describe("new", "npy", a.array.path))))
+        replies = await asyncio.wait_for(asyncio.gather(*items), 30.0)
+        assert all(isinstance(reply, Described) for reply in replies)
+
+    with_pool(tmp_path, body)
+
+
 KILLER = """
 import os, signal, sys
 from server_stub.node import worker
