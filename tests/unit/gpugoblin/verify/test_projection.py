@@ -32,7 +32,15 @@ def test_block_set_covers_every_column_once(columns: int) -> None:
 
 
 def test_width() -> None:
-    assert [block_width(n) for n in (0, 1, 31, 32, 2048, 4096, 10**6)] == [1, 1, 1, 2, 128, 112, 112]
+    assert [block_width(n) for n in (0, 1, 31, 32, 2048, 4096, 10**6)] == [
+        1,
+        1,
+        1,
+        2,
+        128,
+        112,
+        112,
+    ]
     assert BLOCK_COLUMNS == 128
 
 
