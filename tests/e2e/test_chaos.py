@@ -5,22 +5,28 @@ The audit is of the databases' own rows; the controls show that it finds what is
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 import sqlite3
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.helpers import chaos_audit, chaos_client
 from tests.helpers.chaos import WEIGHTS, Account, Chaos, schedule, write_inputs
 from tests.helpers.chaos_audit import Fault, Verified
-from tests.helpers.chaos_network import PARTS, ChaosNetwork
+from tests.helpers.chaos_network import PARTS, ChaosNetwork, Orphans, adopting_orphans
 
 SEED = 20_240_229
+PARENT = "import subprocess; print(subprocess.Popen(['sleep', '60'], stdout=2).pid)"
 AGENTS = {"agent-1": "ann", "agent-2": "bob"}
 
 
@@ -209,6 +215,23 @@ def test_other_bytes_and_files_that_stay_are_found(run: Run) -> None:
         path.write_bytes(whole)
         extra.unlink(missing_ok=True)
         part.unlink(missing_ok=True)
+
+
+def test_an_orphan_is_found() -> None:
+    orphans = Orphans(grace_s=0.2)
+    own = frozenset(child.pid for child in psutil.Process().children())
+    with adopting_orphans():
+        words = [sys.executable, "-I", "-c", PARENT]
+        with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as parent:
+            assert parent.stdout is not None
+            orphan = int(parent.stdout.readline())
+        orphans.look(own)
+        assert orphans.told == {}
+        orphans.wait_for_none(own)
+        assert list(orphans.told) == [orphan]
+        os.kill(orphan, signal.SIGKILL)
+        while orphans.left(own):
+            orphans.look(own)
 
 
 @pytest.mark.slow

@@ -12,8 +12,8 @@ import random
 import sqlite3
 import time
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import closing
-from dataclasses import dataclass
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Literal
@@ -23,7 +23,7 @@ import psutil
 from gpugoblin.units import MIB
 from tests.helpers.network import AGENT, COORDINATOR, NODE, Network
 
-__all__ = ["PARTS", "ChaosNetwork", "Orphans", "Part"]
+__all__ = ["PARTS", "ChaosNetwork", "Orphans", "Part", "adopting_orphans"]
 
 Part = Literal[
     "client", "node", "check worker", "validator", "local worker", "engine", "agent", "coordinator"
@@ -49,18 +49,25 @@ ORPHAN_GRACE_S: Final = 6.0
 """How long something may live on after its parent was killed; a busy machine included."""
 
 
-def _adopt_orphans(adopts: bool) -> None:
+@contextmanager
+def adopting_orphans() -> Iterator[None]:
+    """Inside, whatever a killed program leaves behind becomes a child of this process."""
     libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(_PR_SET_CHILD_SUBREAPER, int(adopts), 0, 0, 0) != 0:
+    if libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "this process cannot adopt orphans")
+    try:
+        yield
+    finally:
+        libc.prctl(_PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
 
 
 @dataclass(slots=True)
 class Orphans:
     """Processes that lost their parent: reaped when they end, told when they stay."""
 
-    first_seen_s: dict[int, float]
-    told: dict[int, str]
+    grace_s: float = ORPHAN_GRACE_S
+    first_seen_s: dict[int, float] = field(default_factory=dict)
+    told: dict[int, str] = field(default_factory=dict)
 
     def look(self, own: frozenset[int]) -> None:
         """Reaps what has ended. `own`: the programs' pids, which are no orphans."""
@@ -76,7 +83,7 @@ class Orphans:
             except (psutil.NoSuchProcess, ChildProcessError):
                 continue
             since_s = self.first_seen_s.setdefault(child.pid, now_s)
-            if now_s - since_s > ORPHAN_GRACE_S:
+            if now_s - since_s > self.grace_s:
                 self.told.setdefault(child.pid, words[:300])
 
     def wait_for_none(self, own: frozenset[int]) -> None:
@@ -102,16 +109,14 @@ class ChaosNetwork(Network):
     def __init__(self, root: Path, agents: Mapping[str, str]) -> None:
         super().__init__(root, agents, node=NODE_SETTINGS)
         self.folder = root / "files"
-        self.orphans = Orphans({}, {})
+        self.orphans = Orphans()
 
     def __enter__(self) -> ChaosNetwork:
         self.folder.mkdir()
-        _adopt_orphans(True)
-        try:
+        with ExitStack() as stack:
+            stack.enter_context(adopting_orphans())
             super().__enter__()
-        except BaseException:
-            _adopt_orphans(False)
-            raise
+            self._adopting = stack.pop_all()
         return self
 
     def __exit__(
@@ -120,11 +125,9 @@ class ChaosNetwork(Network):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        try:
+        with self._adopting:
             super().__exit__(kind, error, trace)
             self.orphans.wait_for_none(frozenset())
-        finally:
-            _adopt_orphans(False)
 
     # -- the parts -------------------------------------------------------------------------------
 
