@@ -225,7 +225,7 @@ TLS_ROWS = [
     ("GET", "/v1/jobs", b"", 401, "not_authenticated"),
     ("POST", "/v1/lease/exchange", b"{}", 401, "signature_missing"),
     ("POST", "/v1/lease/exchange", HUGE, 413, "body_too_large"),
-    ("PUT", "/v1/results/lease_a/0?offset=0", b"x", 401, "signature_missing"),
+    ("PUT", "/v1/results/lease_a/0?offset=0", b"x", 401, "grant_missing"),
     ("GET", "/v1/blobs/" + "0" * 64, b"", 401, "signature_missing"),
 ]
 COORDINATOR_ROWS = [

@@ -70,6 +70,7 @@ def run() -> Iterator[Run]:
         shutil.rmtree(root, ignore_errors=True)
 
 
+@pytest.mark.slow  # it looks for orphans on the whole machine, so no other test may run beside it
 @pytest.mark.timeout(300)
 def test_killing_every_part_loses_nothing(run: Run) -> None:
     assert run.account.faults == []
