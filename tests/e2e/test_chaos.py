@@ -25,6 +25,9 @@ from tests.helpers.chaos import WEIGHTS, Account, Chaos, schedule, write_inputs
 from tests.helpers.chaos_audit import Fault, Verified
 from tests.helpers.chaos_network import PARTS, ChaosNetwork, Orphans, adopting_orphans
 
+pytestmark = pytest.mark.slow  # they look for orphans on the whole machine: nothing else may run
+
+
 SEED = 20_240_229
 PARENT = "import subprocess; print(subprocess.Popen(['sleep', '60'], stdout=2).pid)"
 AGENTS = {"agent-1": "ann", "agent-2": "bob"}
@@ -70,7 +73,6 @@ def run() -> Iterator[Run]:
         shutil.rmtree(root, ignore_errors=True)
 
 
-@pytest.mark.slow  # it looks for orphans on the whole machine, so no other test may run beside it
 @pytest.mark.timeout(300)
 def test_killing_every_part_loses_nothing(run: Run) -> None:
     assert run.account.faults == []
