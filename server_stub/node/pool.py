@@ -17,6 +17,7 @@ import logging
 import os
 import socket
 import sys
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal
@@ -134,10 +135,11 @@ class _Seat:
     under_way: dict[str, _Ticket] = field(default_factory=dict)
     tail: bytearray = field(default_factory=bytearray)
     life: asyncio.Task[None] | None = None
+    is_ending: bool = False
 
     def takes(self, ticket: _Ticket) -> bool:
         """Suspects go alone, so that the next death names the culprit."""
-        if ticket.work.work in self.under_way:
+        if self.is_ending or ticket.work.work in self.under_way:
             return False
         if ticket.deaths or any(other.deaths for other in self.under_way.values()):
             return not self.under_way
@@ -188,10 +190,15 @@ class _Crew:
         if seat.writer is None:
             return
         try:
-            seat.writer.write(encode_frame(ticket.work))
+            frame = encode_frame(ticket.work)
         except GoblinError as error:
             del seat.under_way[ticket.work.work]
             _fail(ticket, error)
+            return
+        # A RuntimeError is uvloop's word for a transport that has closed by itself: the worker is
+        # gone, `_listen` is about to see it, and what it had is sent to the next one.
+        with suppress(OSError, RuntimeError):
+            seat.writer.write(frame)
 
     async def _live(self, seat: _Seat) -> None:
         """One life of a worker, from its first item to its end."""
@@ -203,13 +210,12 @@ class _Crew:
             await self._listen(seat, reader)
         except (OSError, VerifyError) as cause:
             reason = str(cause)
+        seat.is_ending = True
         await self._reap(seat)
         self._bury(seat, reason)
         if not self._stopping:
             await asyncio.sleep(RESTART_S)
-            seat.life = None
-            if seat.under_way:  # items that came during the pause: nobody else begins a life
-                seat.life = asyncio.create_task(self._live(seat))
+            seat.life, seat.is_ending = None, False
             self._dispatch()
 
     async def _start(self, seat: _Seat) -> asyncio.StreamReader:
@@ -244,6 +250,7 @@ class _Crew:
                     _answer(ticket, reply)
                 self._dispatch()
         finally:
+            seat.is_ending = True  # nothing more is given to this process
             if seat.process is not None and seat.process.returncode is None and self._stopping:
                 await _within(words, STOP_S)
             else:

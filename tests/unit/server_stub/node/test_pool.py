@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import uvloop
 
 from gpugoblin.blobs.chunk import blob_hash
 from gpugoblin.blobs.store import BlobStore
@@ -129,6 +130,30 @@ def test_dead_workers_are_replaced_and_items_sent_again(tmp_path: Path) -> None:
         assert first not in pool.processes()
 
     with_pool(tmp_path, body)
+
+
+def test_items_that_come_between_a_death_and_its_discovery_are_done(tmp_path: Path) -> None:
+    """Under the loop that the node runs on, whose closed transports raise RuntimeError."""
+    a = region_of(tmp_path, "a", A)
+
+    async def main() -> None:
+        pool = WorkerPool(PoolConfig(tmp_path / "state", tmp_path / "blobs", level="none"))
+        await pool.start()
+        try:
+            await pool.run(Describe("d", "npy", a.array.path))
+            (first,) = pool.processes()
+            (seat,) = pool._crews["check"]._seats
+            assert seat.writer is not None
+            seat.writer.transport.abort()
+            os.kill(first, signal.SIGKILL)
+            await asyncio.sleep(0)
+            items = [pool.run(Describe(f"d{number}", "npy", a.array.path)) for number in range(3)]
+            replies = await asyncio.wait_for(asyncio.gather(*items), 30.0)
+            assert all(isinstance(reply, Described) for reply in replies)
+        finally:
+            await pool.stop()
+
+    uvloop.run(main())
 
 
 @pytest.mark.parametrize("waiting", [0, 4])
