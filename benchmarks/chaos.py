@@ -33,6 +33,7 @@ FIGURES: Final = {
     "receipts": "receipts not booked exactly once",
     "ledger": "faults of the ledger",
     "diary": "gaps in event histories",
+    "surprise": "programs that met a failure they have no word for",
     "orphan": "processes left behind",
     "leftover": "files and references left behind",
 }

@@ -207,12 +207,15 @@ class Chaos:
         self.network.programs.start("client", [*words, prefix, *self._programs])
 
     def _round_is_over(self) -> bool:
-        """The client ends well only when all its jobs are done."""
+        """The client ends well only when all its jobs are done; anything else is a fault."""
         if "client" not in self.network.programs.names():
             return not any(name == "client" for _, name in self._due)
         if not self.network.has_ended("client"):
             return False
-        self.network.programs.await_end("client")
+        try:
+            self.network.programs.await_end("client")
+        except AssertionError as error:
+            self.account.faults.append(Fault("unfinished", str(error)[-600:]))
         return True
 
     # -- the account -----------------------------------------------------------------------------
@@ -237,6 +240,9 @@ class Chaos:
             network.node_database, network.coordinator_database
         )
         self.account.faults += [Fault("orphan", words) for words in network.orphans.told.values()]
+        self.account.faults += [
+            Fault("surprise", f"{name}: {text}") for name, text in network.tracebacks()
+        ]
         self.account.faults += [
             Fault("leftover", path) for path in network.leftovers(self.expected_files())
         ]

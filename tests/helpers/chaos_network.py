@@ -193,6 +193,13 @@ class ChaosNetwork(Network):
         for path in places:
             yield str(path.relative_to(self.root))
 
+    def tracebacks(self) -> Iterator[tuple[str, str]]:
+        """What a program said when something happened that nobody had thought of."""
+        for name in ("node", "coordinator", *self.agents):
+            before, mark, after = self.programs.log(name).partition("Traceback (most recent")
+            if mark:
+                yield name, f"{before[-200:]}{mark}{after[:2000]}"
+
     def start_again(self, name: str) -> None:
         """Starts a program that was killed, without waiting for it."""
         words = {"node": NODE, "coordinator": COORDINATOR}.get(name, AGENT)
