@@ -300,7 +300,7 @@ WRONGS = [
 
 
 @pytest.mark.parametrize(("wrong", "fix", "ill"), WRONGS)
-@pytest.mark.slow  # one of them takes namespaces from every process for a while
+@pytest.mark.slow  # each starts a whole agent; too slow beside other tests
 def test_a_contributors_machine_that_is_not_right(
     network: Network, session: Session, wrong: str, fix: str, ill: bool
 ) -> None:

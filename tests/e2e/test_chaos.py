@@ -25,7 +25,7 @@ from tests.helpers.chaos import WEIGHTS, Account, Chaos, schedule, write_inputs
 from tests.helpers.chaos_audit import Fault, Verified
 from tests.helpers.chaos_network import PARTS, ChaosNetwork, Orphans, adopting_orphans
 
-pytestmark = pytest.mark.slow  # they look for orphans on the whole machine: nothing else may run
+pytestmark = pytest.mark.slow  # with tests at once, each process would run the storm of kills anew
 
 
 SEED = 20_240_229
