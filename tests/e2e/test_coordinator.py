@@ -7,6 +7,7 @@ nothing else.
 from __future__ import annotations
 
 import contextlib
+import gc
 import io
 import json
 import signal
@@ -220,6 +221,8 @@ def test_from_enrolment_to_credits_and_revocation(server: Server) -> None:
     assert server.end(signal.SIGTERM) == 0
 
 
+# A server that dies within a TLS handshake leaves urllib3's socket to the garbage collector.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_kill_at_any_moment_loses_nothing_that_was_answered(server: Server) -> None:
     server.run("account", "add", "ann")
     lab, device = Lab(server), Device(server)
@@ -228,6 +231,9 @@ def test_kill_at_any_moment_loses_nothing_that_was_answered(server: Server) -> N
     grant = lab.verified(device.contact().grants[0].ticket, device)
     answered, sent = 0, 0
     for round_ in range(3):
+        reply = lab.book(lab.receipt(device, grant, sent))  # it serves: the time runs from here
+        sent += 1
+        answered += reply.booked + reply.known
         killer = threading.Timer(0.05 + 0.06 * round_, lambda: server.end(signal.SIGKILL))
         killer.start()
         try:
@@ -242,10 +248,11 @@ def test_kill_at_any_moment_loses_nothing_that_was_answered(server: Server) -> N
         (credit,) = server.run("credits") or [{"receipts": 0}]
         # The last one may have been booked although its answer was lost.
         assert answered <= credit["receipts"] <= answered + 1
-    assert answered > 0
+    assert answered >= 3
     assert device.contact().grants[0].lab == lab.name
     assert lab.book(lab.receipt(device, grant, sent)).booked in (0, 1)
     assert server.run("check") == {"ledger_faults": 0, "audit_broken_at": 0}
+    gc.collect()  # here, where such a socket is expected, and not in a later test
 
 
 def test_wrong_clock_and_hostile_requests(server: Server) -> None:
