@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import subprocess
 import sys
 import typing
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -109,6 +111,15 @@ def test_the_package_is_typed() -> None:
     assert (Path(spec.origin).parent / "py.typed").exists()
 
 
-def test_the_names_of_the_declaration_are_those_that_resolve() -> None:
-    homes = {name for names in gg._HOMES.values() for name in names}
-    assert homes | {"open", "errors", "__version__"} == set(gg.__all__)
+def test_type_checkers_see_every_name_that_resolves() -> None:
+    tree = ast.parse(Path(gg.__file__).read_text())
+    block = next(node for node in tree.body if isinstance(node, ast.If))
+    seen = {"__version__"}
+    for node in block.body:
+        if isinstance(node, ast.ImportFrom):
+            starred = [alias.name for alias in node.names] == ["*"]
+            module = import_module(str(node.module))
+            seen |= set(module.__all__) if starred else {alias.name for alias in node.names}
+        elif isinstance(node, ast.Assign):
+            seen |= {target.id for target in node.targets if isinstance(target, ast.Name)}
+    assert set(gg.__all__) - seen == set()
