@@ -157,6 +157,7 @@ class Agent:
             self.stopping.set()
             if enrolling is not None:
                 enrolling.cancel()
+                await asyncio.wait([enrolling])
             await self._close(control)
 
     def _begin(self) -> None:

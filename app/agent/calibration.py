@@ -6,6 +6,7 @@ no graph) and the rates. Must not: run while a lab's engine is in use.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -31,6 +32,7 @@ SUM_GRAPH: Final = bytes.fromhex(
 
 ROUNDS: Final = 3
 LIMIT_S: Final = 20.0
+LOOK_PERIOD_S: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,21 +47,28 @@ UNKNOWN: Final = Rates(1e9, 1e9)
 """Taken where a card could not be measured: slow, so that leases are long enough."""
 
 
-def calibrate(engine: Engine) -> Rates:
+def _go_on() -> None:
+    """Nobody interrupts."""
+
+
+def calibrate(engine: Engine, look: Callable[[], None] = _go_on) -> Rates:
     """Measures an engine that is ready and has nothing else to do; about 0.2 s. Blocks.
+
+    Args:
+        look: called many times a second; what it raises ends the measurement.
 
     Raises:
         EngineError: the engine died meanwhile, and why.
     """
-    product_s = _best_s(engine, PRODUCT_GRAPH, 4 * PRODUCT_SIDE**2)
-    sum_s = _best_s(engine, SUM_GRAPH, 4 * SUM_COUNT)
+    product_s = _best_s(engine, PRODUCT_GRAPH, 4 * PRODUCT_SIDE**2, look)
+    sum_s = _best_s(engine, SUM_GRAPH, 4 * SUM_COUNT, look)
     return Rates(
         UNKNOWN.flops_per_s if product_s is None else 2.0 * PRODUCT_SIDE**3 / product_s,
         UNKNOWN.bytes_per_s if sum_s is None else 3.0 * 4 * SUM_COUNT / sum_s,
     )
 
 
-def _best_s(engine: Engine, graph: bytes, nbytes: int) -> float | None:
+def _best_s(engine: Engine, graph: bytes, nbytes: int, look: Callable[[], None]) -> float | None:
     """The shortest of some runs of a graph of two inputs and one output of `nbytes` each."""
     inputs = (engine.inputs.allocate(nbytes), engine.inputs.allocate(nbytes))
     output = engine.outputs.allocate(nbytes)
@@ -69,7 +78,7 @@ def _best_s(engine: Engine, graph: bytes, nbytes: int) -> float | None:
             view[start : start + MIB] = bytes(min(MIB, nbytes - start))
     try:
         task = EngineTask(graph, inputs, (output,), predicted_s=LIMIT_S)
-        times_s = [_run_s(engine, task) for _ in range(ROUNDS)]
+        times_s = [_run_s(engine, task, look) for _ in range(ROUNDS)]
     finally:
         for slot in inputs:
             engine.inputs.free(slot)
@@ -78,12 +87,15 @@ def _best_s(engine: Engine, graph: bytes, nbytes: int) -> float | None:
     return max(min(known), 1e-6) if known else None
 
 
-def _run_s(engine: Engine, task: EngineTask) -> float | None:
+def _run_s(engine: Engine, task: EngineTask, look: Callable[[], None]) -> float | None:
     number = engine.submit(task)
     while True:
-        for event in engine.wait(LIMIT_S):
+        look()
+        events = engine.wait(LOOK_PERIOD_S)
+        for event in events:  # an end that comes with an answer is not to be overlooked
             if isinstance(event, Died):
                 raise event.error
+        for event in events:
             if isinstance(event, Done) and event.task == number:
                 return event.compute_s
             if isinstance(event, (Refused, Failed)) and event.task == number:

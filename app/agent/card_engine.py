@@ -16,7 +16,8 @@ from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 from typing import Final
 
-from app.agent.calibration import UNKNOWN, Rates, calibrate
+from app.agent.calibration import UNKNOWN, Rates
+from app.agent.engine_start import EngineStart, Started
 from app.agent.events import (
     EngineDied,
     EngineDone,
@@ -110,12 +111,14 @@ class CardEngine:
         self._running: dict[int, _Running] = {}
         self._copies: set[asyncio.Task[None]] = set()
         self._loads: set[asyncio.Task[None]] = set()
+        self._burials: set[asyncio.Task[None]] = set()
         self._dropped: set[LeaseId] = set()
         self._order = asyncio.Lock()
         self._timer: asyncio.TimerHandle | None = None
         self._is_stopping = False
         self._is_starting = False
         self._starting: asyncio.Task[None] | None = None
+        self._start_call: EngineStart | None = None
 
     @property
     def level(self) -> str:
@@ -130,29 +133,38 @@ class CardEngine:
         self._starting = asyncio.get_running_loop().create_task(self.start())
 
     async def close(self) -> None:
-        """Ends the engine, if there is one, and everything that goes on around it."""
+        """Ends the engine, if there is one, and everything that goes on around it.
+
+        A start that is on its way is called off and awaited: its engine must be gone too.
+        """
         self._is_stopping = True
         if self._starting is not None:
-            self._starting.cancel()
+            self._call_off()
             await asyncio.wait([self._starting])
         engine = self._engine
         if engine is not None:
             self._let_go(engine)
         for work in (*self._copies, *self._loads):
             work.cancel()
-        rest = [*self._copies, *self._loads]
-        if rest:
-            await asyncio.wait(rest)
+        for tasks in (self._copies, self._loads, self._burials):
+            if tasks:
+                await asyncio.wait(tasks)
         if engine is not None:
             engine.close()
 
+    def _call_off(self) -> None:
+        if self._start_call is not None:
+            self._start_call.call_off()
+
     async def start(self) -> None:
         """Starts an engine and measures it the first time; posts EngineReady or EngineRefused."""
-        call = self._launcher.call(self._started)
+        self._start_call = EngineStart(self._start, self.rates)
+        call: Future[Started] = self._launcher.call(self._start_call)
         try:
-            engine = await asyncio.wrap_future(call)
+            started = await asyncio.wrap_future(call)
         except asyncio.CancelledError:
             # The launcher goes on; what it started must not be left running.
+            self._call_off()
             call.add_done_callback(_close_started)
             raise
         except GoblinError as error:
@@ -160,6 +172,7 @@ class CardEngine:
             self._tell_refusal(error)
             return
         self._is_starting = False
+        engine, self.ready, self.rates = started.engine, started.ready, started.rates
         if self._is_stopping:
             engine.stop()
         self._engine, self.refusal = engine, None
@@ -168,18 +181,6 @@ class CardEngine:
         if not self._is_stopping:
             self._post(EngineReady(card=self.card))
         self._poll()
-
-    def _started(self) -> Engine:
-        engine = self._start()
-        try:
-            ready = engine.wait_ready()
-            if self.rates is None:
-                self.rates = calibrate(engine)
-            self.ready = ready
-        except BaseException:
-            engine.close()
-            raise
-        return engine
 
     def _tell_refusal(self, error: GoblinError) -> None:
         if self._is_stopping:
@@ -196,7 +197,9 @@ class CardEngine:
         if self._engine is not None:
             self._engine.stop()
             self._poll()
-        elif not self._is_starting:
+        elif self._is_starting:
+            self._call_off()
+        else:
             self._post(EngineStopped(card=self.card))
 
     def freeze(self) -> None:
@@ -279,11 +282,14 @@ class CardEngine:
             loop = asyncio.get_running_loop()
             try:
                 await loop.run_in_executor(self._pool, read, blob, view)
+            except asyncio.CancelledError:
+                residency.forget(blob)  # the thread still holds the view, and lets it go itself
+                raise
             except BaseException:
                 residency.forget(blob)
-                raise
-            finally:
                 view.release()
+                raise
+            view.release()
         return place.slot
 
     def _free(self, engine: Engine, lease: LeaseId, slots: list[Slot]) -> None:
@@ -358,8 +364,8 @@ class CardEngine:
     def _bury(self, engine: Engine, event: Died) -> None:
         self._let_go(engine)
         work = asyncio.get_running_loop().create_task(self._buried(engine, event))
-        self._copies.add(work)
-        work.add_done_callback(self._copies.discard)
+        self._burials.add(work)
+        work.add_done_callback(self._burials.discard)
 
     def _let_go(self, engine: Engine) -> None:
         asyncio.get_running_loop().remove_reader(engine.fileno())
@@ -372,8 +378,7 @@ class CardEngine:
 
     async def _buried(self, engine: Engine, event: Died) -> None:
         # Tasks that were done before the end are told before it.
-        own = asyncio.current_task()
-        rest = [work for work in (*self._copies, *self._loads) if work is not own]
+        rest = [*self._copies, *self._loads]
         if rest:
             await asyncio.wait(rest)
         engine.close()
@@ -383,9 +388,9 @@ class CardEngine:
             self._post(EngineDied(card=self.card, code=event.error.code))
 
 
-def _close_started(call: Future[Engine]) -> None:
+def _close_started(call: Future[Started]) -> None:
     if not call.cancelled() and call.exception() is None:
-        call.result().close()
+        call.result().engine.close()
 
 
 def _private_copy(arena: Arena, number: int, slot: Slot) -> Output:

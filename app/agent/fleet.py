@@ -32,6 +32,8 @@ EngineMaker = Callable[[Settings, Path], Engine]
 
 CLASSES: Final[tuple[Literal["exact", "float32"], ...]] = ("exact", "float32")
 POOL_THREADS: Final = 2
+LAUNCHER_LIMIT_S: Final = 2.0
+"""How long the launcher may take for its end: all that it was asked is done by then."""
 
 
 def threads_of(settings: Settings) -> int:
@@ -126,6 +128,7 @@ class Fleet:
     def close(self) -> None:
         """Ends the launcher and the pool; engines must be gone before."""
         self._launcher.end()
+        self._launcher.join(LAUNCHER_LIMIT_S)
         self._pool.shutdown(wait=True, cancel_futures=True)
         for card in self.cards.values():
             if card.lock is not None:

@@ -106,6 +106,7 @@ class Network:
     _lane: Lane = field(default_factory=lambda: Lane("coordinator"))
     _contacts: Backoff | None = None
     _link: Link | None = None
+    _calls: set[asyncio.Future[Any]] = field(default_factory=set)
 
     def coordinator_call(self, function: Callable[[Link], T]) -> Future[T]:
         """Runs a dialogue with the coordinator on its lane."""
@@ -118,7 +119,9 @@ class Network:
         return self._lane.call(work)
 
     def close(self) -> None:
-        """Ends all lanes; what hangs in the network is left to itself."""
+        """Ends all lanes; what hangs in the network is left to itself, and nobody hears of it."""
+        for call in list(self._calls):
+            call.cancel()
         for grant in list(self._grants):
             self.close_grant(grant)
         self._lane.end(self._disconnect)
@@ -324,7 +327,10 @@ class Network:
             else:
                 raise error
 
-        asyncio.wrap_future(call).add_done_callback(settled)
+        waiting = asyncio.wrap_future(call)
+        self._calls.add(waiting)
+        waiting.add_done_callback(self._calls.discard)
+        waiting.add_done_callback(settled)
 
 
 def _asked_s(error: GoblinError) -> float | None:

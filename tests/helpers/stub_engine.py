@@ -113,6 +113,8 @@ class StubEngine:
         return events
 
     def wait(self, timeout_s: float) -> tuple[Event, ...]:
+        if self.ready is None:
+            self.wait_ready()
         return self.poll()
 
     def close(self) -> None:

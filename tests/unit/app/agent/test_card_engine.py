@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from collections import deque
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -23,7 +26,7 @@ from app.agent.events import (
     TaskRefused,
 )
 from app.agent.lane import Lane
-from app.agent.settings import read_settings
+from app.agent.settings import Settings, read_settings
 from gpugoblin.blobs.chunk import blob_hash
 from gpugoblin.catalog.spec import TensorSpec
 from gpugoblin.errors import AgentError
@@ -33,7 +36,7 @@ from gpugoblin.ids import BlobHash, LeaseId
 from gpugoblin.wire.messages.lease import Lease
 from gpugoblin.wire.messages.task import OutputSpec, Task, TaskInput
 from tests.helpers.messages import example
-from tests.helpers.stub_engine import StubMaker
+from tests.helpers.stub_engine import StubEngine, StubMaker
 
 L1, L2 = LeaseId("lease_a"), LeaseId("lease_b")
 A = np.arange(12, dtype=np.float32).reshape(3, 4)
@@ -303,3 +306,73 @@ def test_sizes_of_outputs() -> None:
     )
     task = msgspec.structs.replace(product(), outputs=outputs)
     assert output_bytes(task) == (60, 8, 0)
+
+
+class SlowMaker:
+    """Makes a stub that is not ready before `go` is set; says when its start has begun."""
+
+    def __init__(self) -> None:
+        self.has_begun, self.go = threading.Event(), threading.Event()
+        self.made: list[StubEngine] = []
+
+    def __call__(self, settings: Settings, _: Path) -> Any:
+        maker = self
+
+        class Slow(StubEngine):
+            closed = False
+
+            def wait(self, timeout_s: float) -> tuple[Event, ...]:  # type: ignore[override]
+                maker.has_begun.set()
+                return super().wait(timeout_s) if maker.go.wait(0.005) else ()  # type: ignore[return-value]
+
+            def close(self) -> None:
+                self.closed = True
+                super().close()
+
+        engine = Slow(settings, deque())
+        self.made.append(engine)
+        return engine
+
+
+@pytest.mark.parametrize("how", ["close", "stop", "cancel"])
+def test_an_end_while_the_engine_starts_leaves_nothing(how: str) -> None:
+    bench, maker = Bench(), SlowMaker()
+    bench.maker = maker  # type: ignore[assignment]
+
+    async def script() -> None:
+        bench.engine.begin()
+        assert await asyncio.to_thread(maker.has_begun.wait, 5)
+        if how == "stop":
+            bench.engine.stop()
+            await bench.until(EngineStopped)
+        elif how == "cancel":
+            starting = bench.engine._starting
+            assert starting is not None
+            starting.cancel()
+            await asyncio.wait([starting])
+            await asyncio.to_thread(lambda: bench.lane.call(lambda: None).result(5))
+        else:
+            await bench.engine.close()
+        assert [engine.closed for engine in maker.made] == [True]  # type: ignore[attr-defined]
+
+    bench.run(script)
+    assert not any(isinstance(event, EngineReady) for event in bench.events)
+
+
+def test_an_engine_that_has_died_is_buried_before_the_end() -> None:
+    bench = Bench("die")
+    closed: list[bool] = []
+
+    async def script() -> None:
+        bench.engine.begin()
+        await bench.until(EngineReady)
+        made = bench.maker.made[0]
+        close = made.close
+        made.close = lambda: (closed.append(True), close())[0]  # type: ignore[method-assign]
+        bench.engine.submit(L1, product(), read)
+        while not bench.engine._burials:
+            await asyncio.sleep(0)
+        await bench.engine.close()
+        assert closed == [True]
+
+    bench.run(script)

@@ -1,0 +1,80 @@
+"""The start of one engine: made, awaited, measured; it can be called off from another thread.
+
+Owns: one blocking call for the launcher's lane. Must not: leave an engine behind when it fails or
+is called off; know what the engine is for.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from app.agent.calibration import Rates, calibrate
+from app.host.engine import Engine
+from app.host.spec import Died, Ready
+from gpugoblin.errors import EngineError
+
+__all__ = ["EngineStart", "Started"]
+
+LOOK_PERIOD_S: Final = 0.05
+"""How soon a start that waits for its engine sees that it was called off."""
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """An engine that is ready, and its rates."""
+
+    engine: Engine
+    ready: Ready
+    rates: Rates
+
+
+class EngineStart:
+    """One start. Call it on the launcher's lane, once; `call_off` from anywhere.
+
+    Args:
+        make: starts the process; blocks, and cannot be interrupted.
+        rates: what an earlier start has measured.
+    """
+
+    def __init__(self, make: Callable[[], Engine], rates: Rates | None) -> None:
+        self._make = make
+        self._rates = rates
+        self._is_called_off = threading.Event()
+
+    def call_off(self) -> None:
+        """The engine is not wanted any more: the call ends soon, and its engine with it."""
+        self._is_called_off.set()
+
+    def __call__(self) -> Started:
+        """Makes the engine, waits until it is ready, measures it the first time.
+
+        Raises:
+            EngineError: `engine_stopped` when it was called off; why it died or could not start.
+            SandboxError: a wall that cannot be had.
+            AgentError: the card is taken.
+        """
+        self._look()
+        engine = self._make()
+        try:
+            ready = self._await_ready(engine)
+            rates = self._rates or calibrate(engine, self._look)
+            self._look()
+        except BaseException:
+            engine.close()
+            raise
+        return Started(engine, ready, rates)
+
+    def _await_ready(self, engine: Engine) -> Ready:
+        while engine.ready is None:
+            self._look()
+            for event in engine.wait(LOOK_PERIOD_S):
+                if isinstance(event, Died):
+                    raise event.error
+        return engine.ready
+
+    def _look(self) -> None:
+        if self._is_called_off.is_set():
+            raise EngineError("engine_stopped", doing="starting")
