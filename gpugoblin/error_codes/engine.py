@@ -80,4 +80,25 @@ CODES: dict[str, ErrorCode] = {
         what="The backend {backend} lacks kernels for {missing}, or has them for {unknown}.",
         next_step="Install the engine and the catalog from one build.",
     ),
+    "card_missing": ErrorCode(
+        what="The backend {backend} finds no card: {reason}.",
+        next_step="Install the card's driver with Vulkan 1.2 or later, and name a card that is "
+        "there.",
+    ),
+    "card_unsuited": ErrorCode(
+        what="The card {card} lacks {missing}.",
+        next_step="Install a newer driver, or lend another card.",
+    ),
+    "card_memory": ErrorCode(
+        what="The card has no memory left for {doing}.",
+        next_step="Close other programs that use the card, or allow a smaller share of its memory.",
+    ),
+    "card_lost": ErrorCode(
+        what="The card stopped answering while {doing}.",
+        next_step="Start a new engine; if it happens again, look at the driver's log.",
+    ),
+    "card_failed": ErrorCode(
+        what="The driver of the card failed while {doing}: {result}.",
+        next_step="Start a new engine; if it happens again, install another driver version.",
+    ),
 }

@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from app.engine.backends.vulkan.memory import Block
+from app.engine.backends.vulkan.recording import Commands, Pipelines, Queue
+from tests.helpers.cards import OpenCard
+
+
+@pytest.fixture
+def pipelines(card: OpenCard) -> Iterator[Pipelines]:
+    found = Pipelines(card.device)
+    yield found
+    found.close()
+    found.close()
+
+
+@pytest.fixture
+def queue(card: OpenCard) -> Iterator[Queue]:
+    found = Queue(card.device)
+    yield found
+    found.close()
+
+
+def test_recorded_once_submitted_twice(card: OpenCard, pipelines: Pipelines, queue: Queue) -> None:
+    seen, private = Block(card.device, 4096, visible=True), Block(card.device, 4096)
+    commands = Commands(card.device, pipelines, stamps=2)
+    commands.stamp(0)
+    commands.copy(seen, 0, private, 1024, 1024)
+    commands.barrier()
+    commands.fill(private, 1024, 4, 0x01020304)
+    commands.barrier()
+    commands.copy(private, 1024, seen, 2048, 1024)
+    commands.for_host()
+    commands.stamp(1)
+    commands.end()
+    for value in (5, 9):
+        seen.bytes[:1024] = value
+        number = queue.submit(commands)
+        while not queue.wait(number):
+            pass
+        assert seen.bytes[2048:2052].tolist() == [4, 3, 2, 1]
+        assert set(seen.bytes[2052:3072].tolist()) == {value}
+    first, second = commands.stamps_ns()
+    assert second >= first
+    commands.close()
+    seen.close()
+    private.close()
+
+
+def test_wait_for_what_was_not_submitted_ends(queue: Queue) -> None:
+    assert not queue.wait(1, limit_ns=1000)
