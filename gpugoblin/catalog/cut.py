@@ -19,9 +19,10 @@ def cut_attributes(
     """The attributes of one piece, in which the index of `split` runs over `extent` values.
 
     Raises:
-        ValueError: the index must stay whole.
+        ValueError: the index must stay whole, or has a halo: what that changes depends on the
+            place of the piece, not on its extent alone.
     """
-    if split.kind == "whole":
+    if split.kind in ("halo", "whole"):
         raise ValueError(f"the index {split.index} of {operator.key} must stay whole")
     changed = dict(attributes)
     name, axis = {

@@ -120,6 +120,7 @@ def _prove_splits(
         _require(
             (split.kind == "sum") == bool(split.combine), operator, f"{where}: combine of a split"
         )
+        _require((split.kind == "halo") == (split.halo is not None), operator, f"{where}: a halo")
         extents = {
             spec.shape[axis]
             for spec, axis in zip(inputs, split.operands, strict=True)
@@ -128,7 +129,9 @@ def _prove_splits(
         if split.output is not None:
             extents |= {spec.shape[split.output] for spec in outputs}
         _require(
-            split.kind == "whole" or len(extents) <= 1, operator, f"{where}: extents of a split"
+            split.kind in ("halo", "whole") or len(extents) <= 1,
+            operator,
+            f"{where}: extents of a split",
         )
     for number, spec in enumerate(inputs):
         axes = [s.operands[number] for s in splits if s.operands[number] is not None]

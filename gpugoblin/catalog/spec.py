@@ -25,6 +25,7 @@ __all__ = [
     "Builder",
     "Cost",
     "Gradient",
+    "Halo",
     "Operator",
     "Sample",
     "Split",
@@ -102,6 +103,21 @@ class Cost:
 
 
 @dataclass(frozen=True, slots=True)
+class Halo:
+    """What of an input's axis a part of an output's axis needs: windows that slide over it.
+
+    Positions `start` to `stop` (not included) of the output read the positions
+    `start * stride - low` to `(stop - 1) * stride - low + reach` of the input's axis, between
+    whose neighbors `between` elements are put; what lies outside is padding.
+    """
+
+    stride: int
+    low: int
+    reach: int
+    between: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Split:
     """One index of an operator's index formula, and what cutting it means.
 
@@ -110,16 +126,16 @@ class Split:
 
     Args:
         kind: `parallel` (outputs are independent), `sum` (partial outputs are combined by
-            `combine`), `whole` (must not be cut).
-        halo: elements beyond the cut that an input needs, before and after.
+            `combine`), `halo` (outputs are independent, and windows of `halo` over the input's
+            axis make them; the extents of the axes differ), `whole` (must not be cut).
     """
 
     index: str
-    kind: Literal["parallel", "sum", "whole"]
+    kind: Literal["parallel", "sum", "halo", "whole"]
     operands: tuple[int | None, ...]
     output: int | None
     combine: Literal["", "add", "multiply", "maximum", "minimum", "or", "and"] = ""
-    halo: tuple[int, int] = (0, 0)
+    halo: Halo | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 
 from gpugoblin.catalog.rules import ints_attribute
-from gpugoblin.catalog.spec import Array, Attributes
+from gpugoblin.catalog.spec import Array, Attributes, Halo
 from gpugoblin.errors import GraphError
 
 __all__ = ["WINDOW_NAMES", "Window", "dilated", "padded", "read_window", "shifts"]
@@ -40,6 +40,10 @@ class Window:
     def reach(self) -> int:
         """Elements from the first to the last of the window."""
         return (self.extent - 1) * self.dilation + 1
+
+    @property
+    def halo(self) -> Halo:
+        return Halo(self.stride, self.low, self.reach, self.between)
 
     def output(self, extent: int) -> int:
         room = dilated(extent, self.between) + self.low + self.high - self.reach

@@ -29,7 +29,7 @@ __all__ = [
 Range = tuple[int, int]
 """`start` included, `stop` not."""
 
-Map = tuple[Literal["slice", "scale", "clip", "align", "outer", "inner"], int, int]
+Map = tuple[Literal["slice", "scale", "clip", "align", "outer", "inner", "reach"], int, int]
 """One step of a span, with two integers:
 
 `slice` start, step: positions of a strided view become positions of its source;
@@ -37,7 +37,8 @@ Map = tuple[Literal["slice", "scale", "clip", "align", "outer", "inner"], int, i
 `clip` offset, extent: the part of the range that lies in one operand of a concatenation;
 `align` n: a range that crosses a multiple of n grows to multiples of n;
 `outer` n: positions become an index over groups of n;
-`inner` n: positions inside of their group, all of them when the range covers whole groups.
+`inner` n: positions inside of their group, all of them when the range covers whole groups;
+`reach` m, n: the multiples of n among the positions and the m after them, as numbers of multiples.
 """
 
 _FIXED: Final = -1
@@ -167,6 +168,9 @@ def _apply(step: Map, given: Range) -> Range:
             if some and start // a != (stop - 1) // a:
                 return 0, a
             return start % a, start % a + stop - start
+        case "reach":
+            first = -(-start // b)
+            return first, max(first, (stop - 1 + a) // b + 1) if some else first
 
 
 def full(extent: int) -> Span:

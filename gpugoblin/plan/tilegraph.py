@@ -24,7 +24,7 @@ from gpugoblin.graph.ir import Constant, Graph, Node
 from gpugoblin.plan.flow import Flow, Held, Instance, Program
 from gpugoblin.plan.spans import Range, box_of, count_of, length
 from gpugoblin.plan.spec import ArrayRegion, Region, TaskOutputRef
-from gpugoblin.plan.views import local_attributes
+from gpugoblin.plan.views import WINDOWED, local_attributes, local_paddings
 
 __all__ = [
     "FAN_IN",
@@ -123,6 +123,9 @@ def evaluate(flow: Flow, program: Program, pieces: Sequence[Range]) -> Tile:
         key.append(shape_of(own))
         for edge, box in zip(instance.operands, edges[place], strict=True):
             key.append(_relative(boxes[edge.source], box))
+        if instance.kind == "node" and flow.makers[instance.number][1].operator in WINDOWED:
+            _, node = flow.makers[instance.number]
+            key.append(local_paddings(node, flow.operands(node), edges[place][0], own))
         count += _blobs(instance, own, pieces)
         if count <= MOST_BLOBS:
             key.append(_read(flow, instance, own, pieces, inputs))
@@ -242,7 +245,8 @@ class _Build:
         first = self._builder.spec(operands[0]).shape if operands else ()
         if _moves_nothing(node, len(operands), first, box):
             return operands
-        attributes = dict(local_attributes(node, first, box))
+        part = self._tile.edges[place][0] if operands else ()
+        attributes = dict(local_attributes(node, self._flow.operands(node), part, box))
         return self._builder.apply(node.operator, node.version, operands, {**attributes})
 
     def _part(self, place: int, output: int, dtype: str, part: Box) -> int:

@@ -13,14 +13,26 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any
+from typing import Any, Final
 
 from gpugoblin.catalog import registry
-from gpugoblin.catalog.spec import AttrValue, Split, TensorSpec
+from gpugoblin.catalog.spec import AttrValue, Halo, Split, TensorSpec
 from gpugoblin.graph.ir import Node
 from gpugoblin.plan.spans import Map, Range, Span, full
 
-__all__ = ["Demand", "demand", "local_attributes", "reshape_groups", "splits_of", "sum_splits"]
+__all__ = [
+    "WINDOWED",
+    "Demand",
+    "demand",
+    "local_attributes",
+    "local_paddings",
+    "reshape_groups",
+    "splits_of",
+    "sum_splits",
+]
+
+WINDOWED: Final = frozenset({"conv", "pool"})
+"""Operators whose windows slide over their first operand, padded by `low` and `high`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +58,7 @@ def sum_splits(node: Node, inputs: Sequence[TensorSpec]) -> tuple[Split, ...]:
     return tuple(
         split
         for split in splits_of(node, inputs)
-        if split.kind == "sum" and split.halo == (0, 0) and _extent(split, inputs) > 1
+        if split.kind == "sum" and _extent(split, inputs) > 1
     )
 
 
@@ -79,7 +91,10 @@ def demand(
     computed = [full(extent) for extent in node.outputs[0].shape]
     operands = [[full(extent) for extent in spec.shape] for spec in inputs]
     for split in splits_of(node, inputs):
-        if split.halo != (0, 0):
+        if split.halo is not None and split.output is not None:
+            span = computed[split.output] = wanted[split.output]
+            if span != full(node.outputs[0].shape[split.output]):
+                _reach(split.halo, split.operands, inputs, span, operands)
             continue
         if split.kind == "parallel" and split.output is not None:
             span = computed[split.output] = wanted[split.output]
@@ -91,6 +106,23 @@ def demand(
             if axis is not None:
                 operands[operand][axis] = span
     return Demand(tuple(computed), tuple(map(tuple, operands)))
+
+
+def _reach(
+    halo: Halo,
+    axes: Sequence[int | None],
+    inputs: Sequence[TensorSpec],
+    span: Span,
+    operands: list[list[Span]],
+) -> None:
+    """What windows read of the axes that they slide over."""
+    for operand, axis in enumerate(axes):
+        if axis is not None:
+            operands[operand][axis] = span.then(
+                ("slice", -halo.low, halo.stride),
+                ("reach", halo.reach - 1, halo.between + 1),
+                ("clip", 0, inputs[operand].shape[axis]),
+            )
 
 
 def _slice(node: Node, wanted: Sequence[Span]) -> Demand:
@@ -166,12 +198,15 @@ def reshape_groups(
 
 
 def local_attributes(
-    node: Node, operand: tuple[int, ...], computed: Sequence[Range]
+    node: Node,
+    inputs: Sequence[TensorSpec],
+    operand: Sequence[Range],
+    computed: Sequence[Range],
 ) -> dict[str, AttrValue]:
     """The attributes of one piece.
 
     Args:
-        operand: shape of the piece of the first operand.
+        operand: the box of the first operand that there is.
         computed: the box that is computed.
     """
     attributes = node.attrs
@@ -179,8 +214,37 @@ def local_attributes(
         attributes["shape"] = tuple(stop - start for start, stop in computed)
     elif node.operator == "slice":
         attributes["start"] = (0,) * len(operand)
-        attributes["stop"] = operand
+        attributes["stop"] = tuple(stop - start for start, stop in operand)
+    elif node.operator in WINDOWED:
+        low, high = local_paddings(node, inputs, operand, computed)
+        attributes["low"], attributes["high"] = low, high
     return attributes
+
+
+def local_paddings(
+    node: Node,
+    inputs: Sequence[TensorSpec],
+    operand: Sequence[Range],
+    computed: Sequence[Range],
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """`low` and `high` of one piece of an operator of `WINDOWED`: where its windows begin before
+    or end behind the part of the data that is there, both may be negative."""
+    low, high = list(_ints(node.attrs["low"])), list(_ints(node.attrs["high"]))
+    kept = len(computed) - len(low)
+    for split in splits_of(node, inputs):
+        axis = split.output
+        if split.halo is None or axis is None:
+            continue
+        (start, stop), (first, last) = computed[axis], operand[axis]
+        whole = (start, stop) == (0, node.outputs[0].shape[axis])
+        if whole and (first, last) == (0, inputs[0].shape[axis]):
+            continue
+        halo, step = split.halo, split.halo.between + 1
+        room = max(0, (stop - start - 1) * halo.stride + halo.reach)
+        there = max(0, (last - first - 1) * step + 1)
+        before = first * step + halo.low - start * halo.stride if there else 0
+        low[axis - kept], high[axis - kept] = before, room - there - before
+    return tuple(low), tuple(high)
 
 
 def _ints(value: Any) -> tuple[int, ...]:

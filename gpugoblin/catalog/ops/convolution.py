@@ -109,8 +109,10 @@ def _reference(inputs: Sequence[Array], attributes: Attributes) -> tuple[Array, 
 
 
 def _splits(inputs: Sequence[TensorSpec], attributes: Attributes) -> tuple[Split, ...]:
-    """Examples and, without groups, outputs are parallel, and channels are summed."""
+    """Examples and, without groups, outputs are parallel, and channels are summed; places need
+    their neighbors."""
     space = range(2, inputs[0].rank)
+    windows = conv_windows(inputs[1].shape, attributes)
     if int_attribute(attributes, "groups") == 1:
         channels = (
             Split("o", "parallel", (None, 0), 1),
@@ -121,7 +123,10 @@ def _splits(inputs: Sequence[TensorSpec], attributes: Attributes) -> tuple[Split
     return (
         Split("n", "parallel", (0, None), 0),
         *channels,
-        *(Split(f"s{axis - 2}", "whole", (axis, None), axis) for axis in space),
+        *(
+            Split(f"s{axis - 2}", "halo", (axis, None), axis, halo=window.halo)
+            for axis, window in zip(space, windows, strict=True)
+        ),
         *(Split(f"k{axis - 2}", "whole", (None, axis), None) for axis in space),
     )
 

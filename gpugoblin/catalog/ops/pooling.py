@@ -87,10 +87,14 @@ def _reference(inputs: Sequence[Array], attributes: Attributes) -> tuple[Array, 
 
 
 def _splits(inputs: Sequence[TensorSpec], attributes: Attributes) -> tuple[Split, ...]:
-    kept = inputs[0].rank - len(ints_attribute(attributes, "window"))
-    return tuple(
-        Split(f"i{axis}", "parallel" if axis < kept else "whole", (axis,), axis)
-        for axis in range(inputs[0].rank)
+    windows = pool_windows(attributes)
+    kept = inputs[0].rank - len(windows)
+    return (
+        *(Split(f"i{axis}", "parallel", (axis,), axis) for axis in range(kept)),
+        *(
+            Split(f"i{axis}", "halo", (axis,), axis, halo=window.halo)
+            for axis, window in enumerate(windows, kept)
+        ),
     )
 
 

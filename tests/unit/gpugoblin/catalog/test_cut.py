@@ -12,7 +12,7 @@ from gpugoblin.catalog.attributes import normalize_attributes
 from gpugoblin.catalog.cut import cut_attributes
 from gpugoblin.catalog.prove import specs_of
 from gpugoblin.catalog.registry import OPERATORS
-from gpugoblin.catalog.spec import Array, Attributes, Operator, Sample, Split
+from gpugoblin.catalog.spec import Array, Attributes, Halo, Operator, Sample, Split
 
 CASES = [
     pytest.param(operator, sample, id=f"{operator.key}-{sample.name}")
@@ -64,7 +64,7 @@ def test_pieces_make_the_whole(operator: Operator, sample: Sample) -> None:
     for split in operator.splits(specs, attributes):
         extents = [s.shape[a] for s, a in zip(specs, split.operands, strict=True) if a is not None]
         extents.extend([whole[0].shape[split.output]] if split.output is not None else [])
-        if split.kind == "whole" or min(extents) < 2:
+        if split.kind in ("halo", "whole") or min(extents) < 2:
             continue
         first, second = pieces(operator, inputs, attributes, split)
         for one, two, expected in zip(first, second, whole, strict=True):
@@ -105,6 +105,9 @@ def test_a_whole_index_is_not_cut() -> None:
     split = Split("i0", "whole", (0,), 0)
     with pytest.raises(ValueError, match="must stay whole"):
         cut_attributes(topk, {"axis": 0, "k": 1, "largest": True}, split, 3)
+    halo = Split("i0", "halo", (0,), 0, halo=Halo(1, 0, 3))
+    with pytest.raises(ValueError, match="must stay whole"):
+        cut_attributes(OPERATORS["pool@1"], {}, halo, 3)
     cut = cut_attributes(
         topk, {"axis": 1, "k": 1, "largest": True}, replace(split, kind="parallel"), 3
     )

@@ -9,7 +9,7 @@ import pytest
 
 from gpugoblin.catalog.prove import prove, specs_of
 from gpugoblin.catalog.registry import OPERATORS
-from gpugoblin.catalog.spec import Attribute, Cost, Operator, TensorSpec
+from gpugoblin.catalog.spec import Attribute, Cost, Halo, Operator, TensorSpec
 
 MATMUL = OPERATORS["matmul@1"]
 TOPK = OPERATORS["topk@1"]
@@ -79,6 +79,15 @@ BROKEN: dict[str, tuple[Operator, Callable[[Operator], dict[str, Any]], str]] = 
             )
         },
         "combine",
+    ),
+    "split halo": (
+        MATMUL,
+        lambda o: {
+            "splits": lambda inputs, attributes: tuple(
+                replace(split, halo=Halo(1, 0, 3)) for split in o.splits(inputs, attributes)
+            )
+        },
+        "a halo",
     ),
     "split extents": (
         MATMUL,

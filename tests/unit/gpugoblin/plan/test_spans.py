@@ -58,6 +58,10 @@ def test_maps_follow_the_piece() -> None:
     assert span.then(("align", 4, 0)).at([(5, 7)]) == (5, 7)
     assert span.then(("outer", 4, 0)).at([(4, 12)]) == (1, 3)
     assert span.then(("inner", 4, 0)).at([(4, 12)]) == (0, 4)
+    assert span.then(("reach", 2, 1)).at([(2, 5)]) == (2, 7)
+    assert span.then(("reach", 2, 3)).at([(4, 5)]) == (2, 3)
+    assert span.then(("reach", 0, 3)).at([(4, 6)]) == (2, 2)
+    assert span.then(("reach", 2, 1)).at([(3, 3)]) == (3, 3)
     assert span.then(("inner", 4, 0)).at([(5, 7)]) == (1, 3)
 
 

@@ -52,7 +52,11 @@ def test_a_part_of_the_operands_gives_the_part_of_the_result(data: st.DataObject
         ]
         if node.operator == "concat":
             parts = [part for part in parts if part.size]
-        attributes = local_attributes(node, parts[0].shape, computed)
+        boxes = [box_of(spans, pieces) for spans in needed.operands if node.inputs]
+        if node.operator == "concat":
+            boxes = [box for box in boxes if count_of(box)]
+        operands = [specs[one] for one in node.inputs]
+        attributes = local_attributes(node, operands, boxes[0], computed)
         found = operator.reference(parts, attributes)
         for one, other in zip(found, whole, strict=True):
             np.testing.assert_allclose(
@@ -64,6 +68,71 @@ def node_of(operator: str, source: tuple[int, ...], **attributes: object) -> Nod
     builder = GraphBuilder()
     x = builder.input(float32(*source))
     return builder.build([builder.add(operator, [x], **attributes)]).nodes[0]
+
+
+windows = st.fixed_dictionaries(
+    {
+        "stride": st.integers(1, 3),
+        "dilation": st.integers(1, 3),
+        "low": st.integers(-2, 4),
+        "high": st.integers(-2, 4),
+        "between": st.integers(0, 2),
+    }
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(1, 9), st.integers(1, 3), windows), min_size=1, max_size=2),
+    st.sampled_from(["conv", "max", "sum"]),
+    st.data(),
+)
+def test_windows_need_their_neighbors(
+    axes: list[tuple[int, int, dict[str, int]]], kind: str, data: st.DataObject
+) -> None:
+    """Cut anywhere, also within the padding, a convolution or pooling gives the same places."""
+    generator = np.random.default_rng(0)
+    arrays = [generator.integers(-9, 9, (2, 3, *(n for n, _, _ in axes))).astype(np.float32)]
+    given_ = {name: tuple(w[name] for _, _, w in axes) for name in axes[0][2]}
+    extents = tuple(extent for _, extent, _ in axes)
+    if kind == "conv":
+        arrays.append(generator.integers(-9, 9, (2, 3, *extents)).astype(np.float32))
+    else:
+        del given_["between"]
+        given_.update(window=extents, function=kind)
+    builder = GraphBuilder()
+    inputs = [builder.input(float32(*array.shape)) for array in arrays]
+    made = builder.add("conv" if kind == "conv" else "pool", inputs, **given_)
+    node = builder.build([made]).nodes[0]
+    specs = [float32(*array.shape) for array in arrays]
+    operator = registry.get(node.operator)
+    whole = operator.reference(arrays, node.attrs)[0]
+    pieces = []
+    for extent in whole.shape:
+        start = data.draw(st.integers(0, extent))
+        pieces.append((start, data.draw(st.integers(start, extent))))
+    if not count_of(pieces):
+        return
+    needed = demand(node, specs, tuple(Span(axis) for axis in range(len(pieces))))
+    assert box_of(needed.computed, pieces) == tuple(pieces)
+    boxes = [box_of(spans, pieces) for spans in needed.operands]
+    for (extent, window, given_axis), box, piece in zip(
+        axes, boxes[0][2:], pieces[2:], strict=True
+    ):
+        reach = (piece[1] - piece[0] - 1) * given_axis["stride"]
+        reach += (window - 1) * given_axis["dilation"] + 1
+        assert box[1] - box[0] <= min(extent, reach)
+    parts = [array[slices(box)] for array, box in zip(arrays, boxes, strict=True)]
+    found = operator.reference(parts, local_attributes(node, specs, boxes[0], pieces))[0]
+    np.testing.assert_array_equal(found, whole[slices(tuple(pieces))])
+
+
+def test_whole_windows_keep_their_attributes() -> None:
+    node = node_of("pool", (9,), function="sum", window=(2,), stride=(3,), dilation=(1,),
+                   low=(0,), high=(0,))  # fmt: skip
+    wanted = demand(node, [float32(9)], (Span(fixed=(0, 3)),))
+    assert wanted.operands == ((Span(fixed=(0, 9)),),)
+    assert local_attributes(node, [float32(9)], ((0, 9),), ((0, 3),)) == node.attrs
 
 
 def test_a_slice_needs_only_its_range() -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from gpugoblin.catalog.ops.convolution import CONV
-from gpugoblin.catalog.spec import Attributes, Split, TensorSpec
+from gpugoblin.catalog.spec import Attributes, Halo, Split, TensorSpec
 from gpugoblin.errors import GraphError
 
 PLAIN: Attributes = {
@@ -55,6 +55,12 @@ def test_channels_are_summed() -> None:
         Split("o", "parallel", (None, 0), 1),
         Split("c", "sum", (1, 1), None, combine="add"),
     )
+
+
+def test_places_need_their_neighbors() -> None:
+    changed = {**PLAIN, "stride": (2,), "dilation": (3,), "low": (1,), "between": (1,)}
+    splits = {split.index: split for split in CONV.splits([f32(2, 3, 9), f32(4, 3, 3)], changed)}
+    assert splits["s0"] == Split("s0", "halo", (2, None), 2, halo=Halo(2, 1, 7, 1))
 
 
 @pytest.mark.parametrize("rank", [1, 2, 3])
