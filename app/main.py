@@ -13,15 +13,25 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from gpugoblin.errors import AgentError, GoblinError
+
+if TYPE_CHECKING:
+    from app.control.client import ControlClient
+    from app.control.outcome import Verb
 
 __all__ = ["agent_command", "main"]
 
 FAILED: Final = 1
 ILL: Final = 3
 """What `doctor` returns when it found something."""
+
+SETTLE_S: Final = 2.0
+"""How long a command waits for what it asked for to show."""
+
+SHOWN_AFTER_S: Final = 0.15
+"""A running agent shows what changed within this; before it, its status may be of the past."""
 
 _DURATION: Final = re.compile(r"(\d{1,6})([smhd])")
 _UNITS_S: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
@@ -164,7 +174,9 @@ def _tell(options: argparse.Namespace) -> int:
         number = control.number()
         if getattr(options, "exit", False):
             control.ask(Quit(number))
-        elif options.verb == "pause":
+            _say("The agent ends now: its engines stop and its tasks go back, within two seconds.")
+            return 0
+        if options.verb == "pause":
             control.ask(Pause(number, intent, cards, until_s))
         elif options.verb == "finish":
             control.ask(Finish(number, intent, cards, until_s))
@@ -172,7 +184,28 @@ def _tell(options: argparse.Namespace) -> int:
             control.ask(Stop(number, intent, cards))
         else:
             control.ask(Resume(number, intent, cards))
+        _tell_outcome(control, options.verb, cards)
     return 0
+
+
+def _tell_outcome(control: ControlClient, verb: Verb, cards: tuple[int, ...]) -> None:
+    """Waits a moment until the word holds, and prints what it did."""
+    from app.control.messages import CardItem
+    from app.control.outcome import outcome, settled
+
+    deadline_s = time.monotonic() + SETTLE_S
+    time.sleep(SHOWN_AFTER_S)
+    while True:
+        shown = [
+            item
+            for item in control.status().values()
+            if isinstance(item, CardItem) and (not cards or item.card in cards)
+        ]
+        if all(settled(verb, card) for card in shown) or time.monotonic() >= deadline_s:
+            break
+        time.sleep(0.05)
+    for line in outcome(verb, shown, time.time()) or ["This agent has no card to lend."]:
+        _say(line)
 
 
 def _until_s(text: str | None) -> float | None:
@@ -189,7 +222,7 @@ def _status(options: argparse.Namespace) -> int:
     from app.control.screen import print_status
 
     with ControlClient(_control_directory(options)) as control:
-        print_status(control.status())
+        print_status(control.status(), time.time())
     return 0
 
 

@@ -1,7 +1,7 @@
 """The record of a benchmark run: rows beside their bars and peers, kept as JSON.
 
-Owns: `Row`, the machine's description and the writing of `benchmarks/results/AREA.json` (DESIGN
-section 12). A row that was not run says so in its note and does not meet its bar.
+Owns: `Row`, the machine's description and the writing of `benchmarks/results/AREA.json`. A
+row that was not run says so in its note and does not meet its bar.
 """
 
 from __future__ import annotations

@@ -193,6 +193,7 @@ class Agent:
         left = len(self._journal.recall(0.0).leases)
         self._journal.close()
         self.state.close()
+        self.speech.sum_up(is_last=True)
         self.speech.say("agent_ended", left=left)
 
     def ask_to_end(self) -> None:
@@ -263,6 +264,7 @@ class Agent:
 
     def _step(self) -> None:
         self._is_due = False
+        self.speech.sum_up()
         events: list[Event] = list(self._inbox) or [Tick()]
         self._inbox.clear()
         try:
@@ -286,6 +288,9 @@ class Agent:
         change_s = self.owner.next_change_s()
         if change_s is not None:
             wait_s = min(wait_s, change_s - self.clock.wall_s())
+        sum_up_s = self.speech.next_s()
+        if sum_up_s is not None:
+            wait_s = min(wait_s, sum_up_s - self.clock.monotonic_s())
         loop = asyncio.get_running_loop()
         self._timer = loop.call_later(min(max(wait_s, 0.01), LONGEST_SLEEP_S), self.post)
 

@@ -64,6 +64,8 @@ class Limits:
         least_grant_s: no new lease is asked for under a grant that ends sooner.
         faults_before_shunned: lies and nonsense in a row after which a lab is shunned for `rest_s`.
         heartbeat_s: a lab whose leases are held is asked this often whether it still wants them.
+        eager_s: the longest wait for the second contact of a device without a grant; it doubles
+            with each contact in vain, until the coordinator's own pace is shorter.
         kept_bytes: results that wait to be sent; beyond it nothing new is asked for.
     """
 
@@ -71,6 +73,7 @@ class Limits:
     prefetch: int = 2
     unused_engine_s: float = 120.0
     poll_s: float = 0.5
+    eager_s: float = 5.0
     failures_before_rest: int = 3
     rest_s: float = 600.0
     restart_s: float = 1.0
@@ -170,6 +173,7 @@ class Model:
     shunned_until_s: dict[LabId, float] = field(default_factory=dict)
     contact_at_s: float | None = None
     contact_interval_s: float = 60.0
+    contacts_in_vain: int = 0
     is_contacting: bool = False
     is_ending: bool = False
     has_ended: bool = False

@@ -47,7 +47,7 @@ def ruling_changed(model: Model, event: RulingChanged, output: Output) -> None:
         card.rest_until_s = 0.0
         has_grant = any(grant.card == event.card for grant in model.grants.values())
         if not has_grant and model.contact_at_s is not None and not model.is_coordinator_away:
-            model.contact_at_s = model.now_s
+            model.contact_at_s, model.contacts_in_vain = model.now_s, 0
 
 
 def engine_ready(model: Model, event: EngineReady, output: Output) -> None:

@@ -10,6 +10,8 @@ from app.agent.instructions import ForgetLease, OpenGrant
 from app.agent.model import GrantState, LeaseState, Model
 from app.agent.transitions import Output, drop_grant
 
+MOST_DOUBLINGS = 10
+
 __all__ = ["contact_failed", "contact_reply", "enrolled", "recalled"]
 
 
@@ -49,7 +51,7 @@ def _open_grant(model: Model, news: GrantNews, output: Output) -> None:
 def contact_reply(model: Model, event: ContactReply, output: Output) -> None:
     model.is_contacting = False
     model.contact_interval_s = event.next_contact_s
-    model.contact_at_s = model.now_s + event.next_contact_s
+    wait_s = event.next_contact_s
     if model.is_coordinator_away:
         model.is_coordinator_away = False
         output.say("coordinator_back")
@@ -60,6 +62,13 @@ def contact_reply(model: Model, event: ContactReply, output: Output) -> None:
         card = model.cards.get(news.card)
         if card is not None and card.may_run and not model.is_ending:
             _open_grant(model, news, output)
+    may_run = any(card.may_run for card in model.cards.values())
+    model.contacts_in_vain = model.contacts_in_vain + 1 if may_run and not model.grants else 0
+    if model.contacts_in_vain:
+        # A device that has just come, or come back, is not to sit idle for minutes.
+        doublings = min(model.contacts_in_vain - 1, MOST_DOUBLINGS)
+        wait_s = min(wait_s, model.limits.eager_s * 2.0**doublings)
+    model.contact_at_s = model.now_s + wait_s
 
 
 def contact_failed(model: Model, event: ContactFailed, output: Output) -> None:
@@ -73,4 +82,4 @@ def contact_failed(model: Model, event: ContactFailed, output: Output) -> None:
 
 def enrolled(model: Model, event: Enrolled, output: Output) -> None:
     if model.contact_at_s is None:
-        model.contact_at_s = model.now_s
+        model.contact_at_s, model.contacts_in_vain = model.now_s, 0

@@ -23,7 +23,15 @@ from gpugoblin.errors import AgentError
 from gpugoblin.ids import DeviceId
 from gpugoblin.wire.keys import load_or_make_key
 
-__all__ = ["Enrolment", "OwnerSettings", "State", "own_directory"]
+__all__ = [
+    "Enrolment",
+    "OwnerSettings",
+    "State",
+    "enrolment_in",
+    "own_directory",
+    "refuse_running",
+    "refuse_unsafe",
+]
 
 S = TypeVar("S", bound=Struct)
 
@@ -57,6 +65,19 @@ def own_directory(path: Path) -> Path:
     """
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as cause:
+        raise AgentError("state_unsafe", path=path, reason=cause.strerror) from cause
+    refuse_unsafe(path)
+    return path
+
+
+def refuse_unsafe(path: Path) -> None:
+    """Looks at a directory that is there, and changes nothing.
+
+    Raises:
+        AgentError: `state_unsafe`.
+    """
+    try:
         facts = path.lstat()
     except OSError as cause:
         raise AgentError("state_unsafe", path=path, reason=cause.strerror) from cause
@@ -66,7 +87,6 @@ def own_directory(path: Path) -> Path:
         raise AgentError("state_unsafe", path=path, reason="it belongs to another user")
     if facts.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
         raise AgentError("state_unsafe", path=path, reason="others may enter it (chmod 700)")
-    return path
 
 
 class State:
@@ -100,10 +120,7 @@ class State:
 
     def enrolment(self, coordinator: str, public_key: bytes) -> Enrolment | None:
         """The enrolment with this coordinator under this key; None when there is none."""
-        found = self._read("enrolment.json", Enrolment)
-        if found is None or found.coordinator != coordinator:
-            return None
-        return found if found.public_key == public_key.hex() else None
+        return enrolment_in(self.directory, coordinator, public_key)
 
     def keep_enrolment(self, enrolment: Enrolment) -> None:
         self._write("enrolment.json", enrolment)
@@ -150,18 +167,7 @@ class State:
         return changed, kept
 
     def _read(self, name: str, kind: type[S]) -> S | None:
-        path = self.directory / name
-        try:
-            with path.open("rb") as file:
-                data = file.read(_MAX_FILE_BYTES + 1)
-        except FileNotFoundError:
-            return None
-        except OSError as cause:
-            raise AgentError("state_damaged", path=path, reason=cause.strerror) from cause
-        try:
-            return msgspec.json.decode(data, type=kind)
-        except (msgspec.DecodeError, UnicodeDecodeError) as cause:
-            raise AgentError("state_damaged", path=path, reason=cause) from cause
+        return _read(self.directory / name, kind)
 
     def _write(self, name: str, value: Struct) -> None:
         path = self.directory / name
@@ -178,14 +184,59 @@ class State:
             raise AgentError("state_unwritable", path=path, reason=cause.strerror) from cause
 
 
+def enrolment_in(directory: Path, coordinator: str, public_key: bytes) -> Enrolment | None:
+    """As `State.enrolment`, of a directory that nobody holds."""
+    found = _read(directory / "enrolment.json", Enrolment)
+    if found is None or found.coordinator != coordinator:
+        return None
+    return found if found.public_key == public_key.hex() else None
+
+
+def refuse_running(directory: Path) -> None:
+    """Looks whether an agent holds a directory, and changes nothing.
+
+    Raises:
+        AgentError: `agent_running`.
+    """
+    try:
+        descriptor = os.open(directory / "agent.lock", os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return
+    try:
+        _flock(descriptor, directory, fcntl.LOCK_SH)
+    finally:
+        os.close(descriptor)
+
+
+def _read(path: Path, kind: type[S]) -> S | None:
+    try:
+        with path.open("rb") as file:
+            data = file.read(_MAX_FILE_BYTES + 1)
+    except FileNotFoundError:
+        return None
+    except OSError as cause:
+        raise AgentError("state_damaged", path=path, reason=cause.strerror) from cause
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError) as cause:
+        raise AgentError("state_damaged", path=path, reason=cause) from cause
+
+
+def _flock(descriptor: int, directory: Path, kind: int) -> None:
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+    except BlockingIOError as cause:
+        pid = os.pread(descriptor, 20, 0).decode("ascii", "replace").strip()
+        raise AgentError("agent_running", path=directory, pid=pid or "unknown") from cause
+
+
 def _lock(path: Path) -> int:
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as cause:
-        pid = os.read(descriptor, 20).decode("ascii", "replace").strip()
+        _flock(descriptor, path.parent, fcntl.LOCK_EX)
+    except AgentError:
         os.close(descriptor)
-        raise AgentError("agent_running", path=path.parent, pid=pid or "unknown") from cause
+        raise
     os.ftruncate(descriptor, 0)
     os.write(descriptor, f"{os.getpid()}\n".encode())
     return descriptor

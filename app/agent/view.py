@@ -23,6 +23,7 @@ from app.policy.combine import CardRuling
 
 __all__ = ["Facts", "items", "reason_items"]
 
+Asks = Literal["", "lab", "coordinator"]
 Doing = Literal["computing", "fetching", "waiting", "resting", "refused", "stopped"]
 AgentWord = Literal["starting", "not_enrolled", "working", "coordinator_away", "ending"]
 
@@ -96,6 +97,7 @@ def _card(
     rates, refusal = card.engine.rates, card.engine.refusal
     doing = _doing(model, state, refusal is not None)
     until_s = None if ruling is None else ruling.until_s
+    asks, asks_at_s = _next_question(model, state) if doing == "waiting" else ("", None)
     if doing == "resting":
         until_s = round(state.rest_until_s + offset_s, 1)
     return CardItem(
@@ -116,7 +118,23 @@ def _card(
         flops_per_s=0.0 if rates is None else float(f"{rates.flops_per_s:.3g}"),
         why="" if refusal is None else refusal.code,
         fix="" if refusal is None else refusal.next_step[:1000],
+        asks=asks,
+        asks_at_s=None if asks_at_s is None else round(asks_at_s + offset_s, 1),
     )
+
+
+def _next_question(model: Model, state: CardState) -> tuple[Asks, float | None]:
+    """Whom a waiting card asks for work next, and when; now, while a question is on its way."""
+    if not state.is_measured or state.is_draining:
+        return "", None
+    grants = [grant for grant in model.grants.values() if grant.card == state.card]
+    if grants:
+        is_asking = any(grant.asking for grant in grants)
+        moment_s = model.now_s if is_asking else min(grant.ask_at_s for grant in grants)
+        return "lab", moment_s
+    if model.is_contacting:
+        return "coordinator", model.now_s
+    return ("coordinator", model.contact_at_s) if model.contact_at_s is not None else ("", None)
 
 
 def _doing(model: Model, state: CardState, is_refused: bool) -> Doing:

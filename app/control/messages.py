@@ -193,7 +193,11 @@ class AgentItem(_Message, frozen=True):
 
 
 class CardItem(_Message, frozen=True):
-    """One card. `why` names the cause when its engine was refused."""
+    """One card. `why` names the cause when its engine was refused.
+
+    `asks`: whom a card without work asks next, and `asks_at_s` when; a moment that has passed
+    means that it is asking now.
+    """
 
     key: Id
     card: Number
@@ -212,6 +216,8 @@ class CardItem(_Message, frozen=True):
     flops_per_s: float
     why: Code = ""
     fix: Text = ""
+    asks: Literal["", "lab", "coordinator"] = ""
+    asks_at_s: UnixSeconds | None = None
 
 
 class GrantItem(_Message, frozen=True):

@@ -19,7 +19,7 @@ from app.control.messages import (
     LeaseItem,
     TotalsItem,
 )
-from gpugoblin.units import format_bytes, format_flops
+from gpugoblin.units import format_bytes, format_flops, format_seconds
 
 __all__ = ["print_findings", "print_status"]
 
@@ -33,12 +33,12 @@ _STATES: Final = {
 _STAGES: Final = ("fetching", "ready", "submitted", "committed", "uploading")
 
 
-def print_status(items: Mapping[str, Item], console: Console | None = None) -> None:
-    """Prints everything there is to see of an agent."""
+def print_status(items: Mapping[str, Item], now_s: float, console: Console | None = None) -> None:
+    """Prints everything there is to see of an agent. `now_s`: Unix seconds."""
     out = console or Console()
     for item in items.values():
         if isinstance(item, AgentItem):
-            _print_agent(out, item)
+            _print_agent(out, item, now_s)
     table = Table("card", "does", "sandbox", "rate", "done", "labs", box=None, pad_edge=False)
     for item in items.values():
         if isinstance(item, CardItem):
@@ -50,7 +50,7 @@ def print_status(items: Mapping[str, Item], console: Console | None = None) -> N
             rate = f"{format_flops(item.flops_per_s)}/s" if item.flops_per_s else "unknown"
             table.add_row(
                 f"{item.card} ({item.kind})",
-                escape(words.card_sentence(item)),
+                escape(words.card_sentence(item, now_s)),
                 item.sandbox_level or "none yet",
                 rate,
                 str(item.done),
@@ -60,9 +60,13 @@ def print_status(items: Mapping[str, Item], console: Console | None = None) -> N
     _print_work(out, items)
 
 
-def _print_agent(out: Console, item: AgentItem) -> None:
+def _print_agent(out: Console, item: AgentItem, now_s: float) -> None:
     out.print(f"[bold]gpugoblin[/bold] {escape(item.build)}, process {item.pid}")
-    out.print(f"Coordinator {escape(item.coordinator)}: {_STATES[item.state]}")
+    contact = ""
+    if item.next_contact_s is not None and item.state in ("working", "coordinator_away"):
+        wait_s = max(0.0, item.next_contact_s - now_s)
+        contact = f", next contact in {format_seconds(round(wait_s))}"
+    out.print(f"Coordinator {escape(item.coordinator)}: {_STATES[item.state]}{contact}")
     out.print(f"This device's key: {escape(item.fingerprint)}")
     if item.user_code:
         out.print(f"Approve the code [bold]{escape(item.user_code)}[/bold] to enroll this device.")
@@ -88,7 +92,7 @@ def print_findings(findings: Sequence[Finding], console: Console | None = None) 
     """Prints what the doctor found, one line each, with the fix below what is not well."""
     out = console or Console()
     for finding in findings:
-        mark = "[green]well[/green]" if finding.is_well else "[red]not well[/red]"
+        mark = "[green]well[/green]    " if finding.is_well else "[red]not well[/red]"
         out.print(f"{mark}  {finding.subject}: {escape(finding.what)}")
         if finding.next_step and not finding.is_well:
-            out.print(f"      {escape(finding.next_step)}")
+            out.print(f"          {escape(finding.next_step)}")

@@ -59,7 +59,8 @@ LINES: Final[Mapping[str, str]] = {
     "lab_away": "A lab does not answer; trying again in {retry}. {why}",
     "lab_shunned": "A lab sent too much that is false; taking nothing from it for {rest}. {why}",
     "lease_given_back": "A task goes back to its lab {because}.",
-    "result_sent": "A result was sent; the lab checks it.",
+    "result_sent": "A result was sent; the lab checks it. From now on one line a minute.",
+    "results_sent": "In the last {span}: {sent}.",
     "result_late": "A result was sent too late to be used.",
     "result_cancelled": "A result was sent, but its job had been cancelled.",
     "result_refused": "A lab did not take a result: {why}",
@@ -109,10 +110,22 @@ def clock_time(moment_s: float) -> str:
     return datetime.fromtimestamp(moment_s).strftime("%H:%M:%S")
 
 
-def card_sentence(card: CardItem) -> str:
-    """What a card does and why, in one sentence."""
+def card_sentence(card: CardItem, now_s: float) -> str:
+    """What a card does and why, in one sentence. `now_s`: Unix seconds."""
     doing = _DOING[card.doing]
     if card.doing == "refused":
         return f"{doing}: {card.why.replace('_', ' ')}. {card.fix}"
+    if card.doing == "waiting":
+        return f"{doing}{_asks(card, now_s)}"
     until = "" if card.until_s is None else f", until {clock_time(card.until_s)}"
     return f"{doing}, {reasons(card.reasons)}{until}"
+
+
+def _asks(card: CardItem, now_s: float) -> str:
+    if not card.asks:
+        return ""
+    whom = {"lab": "its lab", "coordinator": "the coordinator"}[card.asks]
+    wait_s = 0.0 if card.asks_at_s is None else card.asks_at_s - now_s
+    if wait_s < 0.5:
+        return f", asks {whom} now"
+    return f", asks {whom} again in {format_seconds(max(1, round(wait_s)))}"

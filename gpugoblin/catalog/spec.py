@@ -213,7 +213,7 @@ class Operator:
         infer: output specs from input specs; raises `GraphError` with code and fields.
         cost: flops and bytes of one evaluation.
         reference: NumPy in float64 inside, slow and plainly right; returns the declared dtypes.
-        splits: the index formula (DESIGN section 5).
+        splits: the index formula: which index of which operand is parallel, summed or whole.
         tolerance: per dtype of the output, for class `float32`.
         samples: at least five: empty, size 1, non-contiguous, NaN and infinity where floating.
         decompose: for a composite: the same in primitives.

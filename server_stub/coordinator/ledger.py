@@ -2,7 +2,7 @@
 
 Owns: booking, balances and sums. Must not: decide whether a receipt is genuine.
 
-Units are verified work (DESIGN section 7), kept as whole millionths so that sums are exact. An
+Units are verified work (docs/decisions/060), kept as whole millionths so that sums are exact. An
 entry has two postings, one negative for the lab and one positive for the owner's account; so all
 postings, and all balances, always sum to zero. Entries are never changed.
 """

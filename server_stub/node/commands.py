@@ -27,6 +27,9 @@ from server_stub.node.store.sqlite import connect, migrate, transaction
 
 __all__ = ["main", "register"]
 
+ILL: Final = 3
+"""What `doctor` returns when something is not well, as `gpugoblin agent doctor` does."""
+
 DEFAULT_CONFIG: Final = Path("/etc/gpugoblin/node.toml")
 
 
@@ -160,15 +163,15 @@ def _user_list(arguments: argparse.Namespace) -> int:
 
 
 def _doctor(arguments: argparse.Namespace) -> int:
-    """Prints one line a finding; the status is 1 when something has to be done."""
+    """Prints one line a finding; the status is 3 when something is not well."""
     settings = node_settings.load(arguments.config)
     findings = [
         *_doctor_disk(settings), _doctor_socket(settings), *_doctor_network(settings),
         _doctor_sandbox(settings),
     ]  # fmt: skip
     for good, text in findings:
-        print(f"{'ok  ' if good else 'FIX '} {text}")
-    return 0 if all(good for good, _ in findings) else 1
+        print(f"{'well    ' if good else 'not well'}  {text}")
+    return 0 if all(good for good, _ in findings) else ILL
 
 
 def _doctor_disk(settings: NodeSettings) -> list[tuple[bool, str]]:

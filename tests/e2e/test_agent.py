@@ -199,7 +199,7 @@ def test_status_deltas_settings_and_doctor(scene: Scene) -> None:
             assert isinstance(report, Report)
             assert all(finding.is_well for finding in report.findings)
             assert {finding.subject for finding in report.findings} == {
-                "enrolment", "sandbox", "coordinator", "disk",
+                "enrolment", "sandbox", "coordinator", "clock", "disk",
             }  # fmt: skip
 
     scene.lend(script)

@@ -1,7 +1,7 @@
 """Receipts: verified work, told to the coordinator by the lab node.
 
 Owns: the dialogue `receipt.*`. A receipt names a lease that the device signed and that the node
-verified; units are verified work, never claimed time (DESIGN section 7).
+verified; units are verified work, never claimed time.
 """
 
 from __future__ import annotations

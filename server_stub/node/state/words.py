@@ -35,7 +35,9 @@ __all__ = [
 TaskState = Literal[
     "waiting", "ready", "leased", "checking", "suspect", "verified", "used", "failed", "cancelled"
 ]
-"""`waiting`: an input is not there yet. The others are those of DESIGN section 7."""
+"""A task's life: `waiting` (an input is not there yet), `ready`, `leased`, `checking` (its result
+is judged), `verified`, `used` (folded into the aggregate); `suspect`: another party must compute
+it too; `failed`, `cancelled`: it ends without a result."""
 
 Purpose = Literal["prepare", "compute", "check", "recompute", "judge", "compare", "fold"]
 """Why a work item runs. `judge`: a verdict on a result whose task is decided already."""

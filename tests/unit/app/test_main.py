@@ -52,6 +52,9 @@ class Asked:
     def ask(self, request: object) -> None:
         self.requests.append(request)
 
+    def status(self) -> dict[str, object]:
+        return {}
+
 
 @pytest.mark.parametrize(
     ("words", "kind", "cards"),
@@ -156,7 +159,7 @@ def test_status_and_doctor_of_a_running_agent(
     assert statuses == [0, 0]
     out = capsys.readouterr().out
     assert "waiting for work" in out
-    assert "well  coordinator" in out
+    assert "well      coordinator" in out
 
 
 def test_the_console_needs_its_word_and_its_coordinator(

@@ -11,10 +11,13 @@ import pytest
 from app.agent.doctor import examine_alone
 from app.agent.locks import take_card
 from app.agent.settings import Settings, read_settings
-from app.agent.state import State
+from app.agent.state import Enrolment, State
 from app.control.messages import Finding
-from gpugoblin.errors import AgentError, EngineError
-from tests.helpers.agent_network import FakeCoordinator, settings_text
+from gpugoblin.clock import SystemClock
+from gpugoblin.errors import AgentError, EngineError, WireError
+from gpugoblin.ids import DeviceId
+from gpugoblin.wire.signing import fingerprint, public_key_bytes
+from tests.helpers.agent_network import FakeCoordinator, Reply, refusal, settings_text
 from tests.helpers.stub_engine import StubMaker
 
 
@@ -40,8 +43,60 @@ def test_a_healthy_machine_that_is_not_enrolled(
 ) -> None:
     findings = examine_alone(settings(tmp_path, coordinator), StubMaker())
     assert found(findings) == {
-        "state": True, "coordinator": True, "disk": True, "enrolment": False, "sandbox": True,
+        "state": True, "coordinator": True, "clock": True, "disk": True, "enrolment": False,
+        "sandbox": True,
     }  # fmt: skip
+
+
+def test_nothing_is_written_where_nothing_is(
+    tmp_path: Path, coordinator: FakeCoordinator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chosen = settings(tmp_path, coordinator)
+    before = sorted(tmp_path.rglob("*"))
+    seen: list[Path] = []
+
+    def make(settings: Settings, directory: Path) -> Any:
+        seen.append(directory)
+        return StubMaker()(settings, directory)
+
+    findings = examine_alone(chosen, make)
+    assert "holds no key yet" in findings[0].what
+    assert sorted(tmp_path.rglob("*")) == before
+    assert not seen[0].exists()
+
+
+def test_a_state_directory_is_left_as_it_is(tmp_path: Path, coordinator: FakeCoordinator) -> None:
+    chosen = settings(tmp_path, coordinator)
+    state = State(chosen.state_directory)
+    key = public_key_bytes(state.device_key())
+    state.keep_enrolment(Enrolment(coordinator.address, DeviceId("device_a"), key.hex()))
+    state.close()
+    before = {path: path.stat().st_mtime_ns for path in chosen.state_directory.rglob("*")}
+    findings = examine_alone(chosen, StubMaker())
+    assert found(findings)["enrolment"]
+    assert fingerprint(key) in findings[0].what
+    after = {path: path.stat().st_mtime_ns for path in chosen.state_directory.rglob("*")}
+    assert after == before
+
+
+def test_a_wrong_clock_is_found_and_named(tmp_path: Path, coordinator: FakeCoordinator) -> None:
+    class Late(SystemClock):
+        def wall_s(self) -> float:
+            return super().wall_s() - 7200.0
+
+    answer = coordinator.answer
+
+    def strict(method: str, path: str, headers: dict[str, str], body: bytes) -> Reply:
+        try:
+            return answer(method, path, headers, body)
+        except WireError as error:
+            return refusal(401, error.code, error.what)
+
+    coordinator.answer = strict  # type: ignore[method-assign]
+    findings = examine_alone(settings(tmp_path, coordinator), StubMaker(), Late())
+    (clock,) = [finding for finding in findings if finding.subject == "clock"]
+    assert not clock.is_well
+    assert "signature_clock_wrong" in clock.what
 
 
 def test_what_is_wrong_has_its_fix(tmp_path: Path, coordinator: FakeCoordinator) -> None:

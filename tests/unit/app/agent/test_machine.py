@@ -108,6 +108,23 @@ def test_the_next_contact_is_when_the_coordinator_says() -> None:
     assert of(run, Contact, holding=(G1,), wants=())
 
 
+def test_a_device_without_a_grant_asks_soon_again_and_then_less_and_less() -> None:
+    run = Run(unused_engine_s=1e6)
+    run.tell(CardFound(card=0, kind="cpu"), Enrolled(), RUN)
+    run.tell(EngineReady(card=0))
+    waits: list[float] = []
+    for _ in range(8):
+        assert of(run, Contact, wants=(0,))
+        run.tell(ContactReply(grants=(), revoked=(), next_contact_s=60.0))
+        model = run.machine.model
+        assert model.contact_at_s is not None
+        waits.append(model.contact_at_s - model.now_s)
+        run.tell(Tick(), after_s=waits[-1])
+    assert waits == [5.0, 10.0, 20.0, 40.0, 60.0, 60.0, 60.0, 60.0]
+    run.tell(ContactReply(grants=(news(),), revoked=(), next_contact_s=300.0))
+    assert run.machine.model.contacts_in_vain == 0
+
+
 def test_a_second_grant_for_the_same_lab_is_of_no_use() -> None:
     run = started(dry_asks=1)
     run.answer(wait_s=1.0)

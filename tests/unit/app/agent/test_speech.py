@@ -16,6 +16,22 @@ from gpugoblin.clock import SystemClock
 from gpugoblin.errors import AgentError
 
 
+class ManualClock:
+    """A clock that moves when it is told to."""
+
+    def __init__(self) -> None:
+        self._now_s = 1000.0
+
+    def wall_s(self) -> float:
+        return self._now_s
+
+    def monotonic_s(self) -> float:
+        return self._now_s
+
+    def advance(self, duration_s: float) -> None:
+        self._now_s += duration_s
+
+
 def said_codes() -> set[str]:
     """The first arguments of every `say(...)` in the agent's source."""
     found: set[str] = set()
@@ -45,6 +61,43 @@ def test_a_cause_is_told_in_the_words_of_its_last_error() -> None:
     assert lines[0].endswith("peer away")
     assert "no route" in lines[1]
     assert lines[1].endswith("check the network if it stays so.")
+
+
+def test_results_take_one_line_a_minute() -> None:
+    lines: list[str] = []
+    clock = ManualClock()
+    speech = Speech(lines.append, clock)
+    assert speech.next_s() is None
+    start_s = clock.monotonic_s()
+    speech.say("result_sent")
+    assert speech.next_s() == start_s + 60.0
+    for _ in range(99):
+        speech.say("result_sent")
+    speech.say("result_late")
+    speech.sum_up()
+    assert [line[10:] for line in lines] == [
+        "A result was sent; the lab checks it. From now on one line a minute."
+    ]
+    clock.advance(60.0)
+    speech.sum_up()
+    assert lines[1].endswith("In the last 1 min 0 s: 99 results sent, 1 sent too late to be used.")
+    clock.advance(30.0)
+    speech.say("result_cancelled")
+    speech.sum_up(is_last=True)
+    assert lines[2].endswith("In the last 30 s: 1 sent whose job had been cancelled.")
+
+
+def test_after_a_quiet_minute_the_next_result_is_told_at_once() -> None:
+    lines: list[str] = []
+    clock = ManualClock()
+    speech = Speech(lines.append, clock)
+    speech.say("result_sent")
+    clock.advance(61.0)
+    speech.sum_up()
+    assert (speech.next_s(), len(lines)) == (None, 1)
+    speech.sum_up(is_last=True)
+    speech.say("result_sent")
+    assert len(lines) == 2
 
 
 @pytest.mark.parametrize("ruling", Ruling)

@@ -62,6 +62,40 @@ def test_what_a_card_does(made: Model, doing: str) -> None:
     assert seen(made)["card-0"].doing == doing
 
 
+def granted(**fields: Any) -> Model:
+    made = model(engine="ready", is_measured=True)
+    made.grants[G] = GrantState(G, LabId("lab_a"), 0, 100.0, 8)
+    for name, value in fields.items():
+        setattr(made.grants[G], name, value)
+    return made
+
+
+def contacting(**fields: Any) -> Model:
+    made = model(engine="ready", is_measured=True)
+    for name, value in fields.items():
+        setattr(made, name, value)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("made", "asks", "asks_at_s"),
+    [
+        (granted(ask_at_s=13.0), "lab", 1013.0),
+        (granted(ask_at_s=13.0, asking=1), "lab", 1010.0),
+        (contacting(contact_at_s=70.0), "coordinator", 1070.0),
+        (contacting(contact_at_s=70.0, is_contacting=True), "coordinator", 1010.0),
+        (contacting(), "", None),
+        (model(), "", None),
+        (leased("fetching"), "", None),
+    ],
+)
+def test_whom_a_waiting_card_asks_next_and_when(
+    made: Model, asks: str, asks_at_s: float | None
+) -> None:
+    card = seen(made)["card-0"]
+    assert (card.asks, card.asks_at_s) == (asks, asks_at_s)
+
+
 def test_a_refused_engine_shows_its_fix() -> None:
     refusal = AgentError("card_taken", card="cpu", holder="process 1")
     card = seen(model(), refusal)["card-0"]

@@ -21,13 +21,13 @@ from app.control.screen import print_findings, print_status
 
 def printed(*items: Item) -> str:
     out = io.StringIO()
-    print_status({item.key: item for item in items}, Console(file=out, width=200))
+    print_status({item.key: item for item in items}, 940.0, Console(file=out, width=200))
     return out.getvalue()
 
 
 def test_everything_is_on_one_screen() -> None:
     text = printed(
-        AgentItem("agent", "agent-1", 42, 0.0, "https://c:1", "working", "", "0123-4567"),
+        AgentItem("agent", "agent-1", 42, 0.0, "https://c:1", "working", "", "0123-4567", 963.4),
         CardItem(
             "card-0", 0, "cpu", "RUN", (ReasonItem("lending"),), None, False, "ready",
             "computing", "full", "lab_a", 1, 17, 0, 4.5e10,
@@ -38,7 +38,8 @@ def test_everything_is_on_one_screen() -> None:
         TotalsItem("totals", 17, 2, 1024, 2048, 4096),
     )  # fmt: skip
     for piece in (
-        "process 42", "connected", "0123-4567", "computing, because nothing forbids it", "full",
+        "process 42", "connected, next contact in 23 s", "0123-4567",
+        "computing, because nothing forbids it", "full",
         "45 Gflop/s", "17", "1 fetching, 1 submitted", "17 results sent", "2 tasks given back",
     ):  # fmt: skip
         assert piece in text
@@ -61,4 +62,4 @@ def test_findings_with_their_fix_and_without_markup() -> None:
     ]
     print_findings(findings, Console(file=out, width=200))
     assert "[red]room[/red]" in out.getvalue()
-    assert "not well  sandbox: No bwrap.\n      Install bubblewrap." in out.getvalue()
+    assert "not well  sandbox: No bwrap.\n          Install bubblewrap." in out.getvalue()

@@ -57,11 +57,27 @@ def card(**fields: object) -> CardItem:
 
 
 def test_one_sentence_for_a_card() -> None:
-    assert card_sentence(card()) == "computing, because nothing forbids it"
+    assert card_sentence(card(), 0.0) == "computing, because nothing forbids it"
     refused = card(doing="refused", why="bwrap_missing", fix="Install bubblewrap.")
-    assert card_sentence(refused) == "not lending: bwrap missing. Install bubblewrap."
+    assert card_sentence(refused, 0.0) == "not lending: bwrap missing. Install bubblewrap."
     paused = card(doing="stopped", reasons=(ReasonItem("owner_paused"),), until_s=0.0)
-    assert card_sentence(paused).startswith("not lending, because you paused it, until ")
+    assert card_sentence(paused, 0.0).startswith("not lending, because you paused it, until ")
+
+
+@pytest.mark.parametrize(
+    ("asks", "asks_at_s", "words"),
+    [
+        ("lab", 112.2, "waiting for work, asks its lab again in 12 s"),
+        ("coordinator", 175.0, "waiting for work, asks the coordinator again in 1 min 15 s"),
+        ("lab", 100.6, "waiting for work, asks its lab again in 1 s"),
+        ("coordinator", 99.0, "waiting for work, asks the coordinator now"),
+        ("", None, "waiting for work"),
+    ],
+)
+def test_a_card_without_work_says_when_it_asks_next(
+    asks: str, asks_at_s: float | None, words: str
+) -> None:
+    assert card_sentence(card(doing="waiting", asks=asks, asks_at_s=asks_at_s), 100.0) == words
 
 
 def test_lines_are_sentences() -> None:
