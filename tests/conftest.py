@@ -1,4 +1,4 @@
-"""What every test gets: a check that it leaves nothing behind.
+"""What every test gets: a check that it leaves nothing behind, and a hard end if it hangs.
 
 Owns: the leak fixture. A test that leaves a descriptor, a thread or a process open fails, with the
 list of what it left. Things that end by themselves get two seconds.
@@ -15,8 +15,14 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests import deadline
+
 GRACE_S = 2.0
 PATIENT_PATHS = ("/dev/urandom", "/dev/null", "anon_inode:[pidfd]")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    deadline.watch(config)
 
 
 def _descriptors() -> dict[int, str]:
