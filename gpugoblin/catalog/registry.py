@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Final
 
 from gpugoblin import hashing
-from gpugoblin.catalog.composites import activation, attention, loss, norm, ranking
+from gpugoblin.catalog.composites import activation, attention, loss, norm, ranking, windows
 from gpugoblin.catalog.primitives import PRIMITIVES, collect
 from gpugoblin.catalog.scalars import SCALARS
 from gpugoblin.catalog.spec import Operator
@@ -19,7 +19,7 @@ from gpugoblin.errors import GraphError
 
 __all__ = ["OPERATORS", "catalog_hash", "get", "operator_versions"]
 
-_COMPOSITES: Final = (activation, attention, loss, norm, ranking)
+_COMPOSITES: Final = (activation, attention, loss, norm, ranking, windows)
 
 OPERATORS: Final[Mapping[str, Operator]] = MappingProxyType(
     dict(
