@@ -25,6 +25,7 @@ from gpugoblin.catalog.ops import (
     scan,
     scatter,
     searching,
+    sliding,
 )
 from gpugoblin.catalog.prove import prove_declaration
 from gpugoblin.catalog.spec import Operator
@@ -37,6 +38,7 @@ _FAMILIES: Final = (
     matmul,
     convolution,
     pooling,
+    sliding,
     reduce,
     scan,
     order,

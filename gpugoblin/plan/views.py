@@ -31,7 +31,7 @@ __all__ = [
     "sum_splits",
 ]
 
-WINDOWED: Final = frozenset({"conv", "pool"})
+WINDOWED: Final = frozenset({"conv", "pool", "window"})
 """Operators whose windows slide over their first operand, padded by `low` and `high`."""
 
 
@@ -232,12 +232,12 @@ def local_paddings(
     low, high = list(_ints(node.attrs["low"])), list(_ints(node.attrs["high"]))
     kept = len(computed) - len(low)
     for split in splits_of(node, inputs):
-        axis = split.output
-        if split.halo is None or axis is None:
+        axis, source = split.output, split.operands[0]
+        if split.halo is None or axis is None or source is None:
             continue
-        (start, stop), (first, last) = computed[axis], operand[axis]
+        (start, stop), (first, last) = computed[axis], operand[source]
         whole = (start, stop) == (0, node.outputs[0].shape[axis])
-        if whole and (first, last) == (0, inputs[0].shape[axis]):
+        if whole and (first, last) == (0, inputs[0].shape[source]):
             continue
         halo, step = split.halo, split.halo.between + 1
         room = max(0, (stop - start - 1) * halo.stride + halo.reach)

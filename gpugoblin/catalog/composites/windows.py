@@ -129,7 +129,8 @@ def _counts(window: Window, extent: int, extra: int, padding: bool) -> Array:
     first = np.arange(wide.output(extent))[:, None] * window.stride - window.low
     places = first + np.arange(window.extent) * window.dilation
     low, high = (-window.low, extent + window.high) if padding else (0, extent)
-    return np.sum((places >= low) & (places < high), axis=1)
+    inside: Array = (places >= low) & (places < high)
+    return np.asarray(np.sum(inside, axis=1))
 
 
 def _average(builder: Builder, inputs: Sequence[int], attributes: Attributes) -> tuple[int, ...]:

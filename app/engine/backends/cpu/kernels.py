@@ -23,6 +23,7 @@ from app.engine.backends.cpu import (
     scattering,
     searching,
     selection,
+    sliding,
 )
 from app.engine.backends.cpu.product import matmul_into
 from app.engine.backends.spec import Kernel, View
@@ -57,6 +58,7 @@ KERNELS: Final[Mapping[str, Kernel]] = MappingProxyType(
         "concat@1": movement.concat,
         "conv@1": convolution.conv,
         "flip@1": placing.flip,
+        "fold@1": sliding.fold,
         "gather@1": selection.gather,
         "iota@1": placing.iota,
         "matmul@1": _matmul,
@@ -73,6 +75,7 @@ KERNELS: Final[Mapping[str, Kernel]] = MappingProxyType(
         "slice@1": movement.slice_,
         "topk@1": selection.topk,
         "update_slice@1": placing.update_slice,
+        "window@1": sliding.window,
     }
 )
 

@@ -84,7 +84,7 @@ windows = st.fixed_dictionaries(
 @settings(max_examples=150, deadline=None)
 @given(
     st.lists(st.tuples(st.integers(1, 9), st.integers(1, 3), windows), min_size=1, max_size=2),
-    st.sampled_from(["conv", "max", "sum"]),
+    st.sampled_from(["conv", "max", "sum", "window"]),
     st.data(),
 )
 def test_windows_need_their_neighbors(
@@ -99,10 +99,12 @@ def test_windows_need_their_neighbors(
         arrays.append(generator.integers(-9, 9, (2, 3, *extents)).astype(np.float32))
     else:
         del given_["between"]
-        given_.update(window=extents, function=kind)
+        given_.update(window=extents)
+    if kind in ("max", "sum"):
+        given_.update(function=kind)
     builder = GraphBuilder()
     inputs = [builder.input(float32(*array.shape)) for array in arrays]
-    made = builder.add("conv" if kind == "conv" else "pool", inputs, **given_)
+    made = builder.add("pool" if kind in ("max", "sum") else kind, inputs, **given_)
     node = builder.build([made]).nodes[0]
     specs = [float32(*array.shape) for array in arrays]
     operator = registry.get(node.operator)
@@ -114,17 +116,19 @@ def test_windows_need_their_neighbors(
     if not count_of(pieces):
         return
     needed = demand(node, specs, tuple(Span(axis) for axis in range(len(pieces))))
-    assert box_of(needed.computed, pieces) == tuple(pieces)
+    computed = box_of(needed.computed, pieces)
+    assert computed[-len(axes) :] == tuple(pieces[-len(axes) :])
+    assert kind == "window" or computed == tuple(pieces)
     boxes = [box_of(spans, pieces) for spans in needed.operands]
     for (extent, window, given_axis), box, piece in zip(
-        axes, boxes[0][2:], pieces[2:], strict=True
+        axes, boxes[0][2:], pieces[-len(axes) :], strict=True
     ):
         reach = (piece[1] - piece[0] - 1) * given_axis["stride"]
         reach += (window - 1) * given_axis["dilation"] + 1
         assert box[1] - box[0] <= min(extent, reach)
     parts = [array[slices(box)] for array, box in zip(arrays, boxes, strict=True)]
-    found = operator.reference(parts, local_attributes(node, specs, boxes[0], pieces))[0]
-    np.testing.assert_array_equal(found, whole[slices(tuple(pieces))])
+    found = operator.reference(parts, local_attributes(node, specs, boxes[0], computed))[0]
+    np.testing.assert_array_equal(found, whole[slices(computed)])
 
 
 def test_whole_windows_keep_their_attributes() -> None:
