@@ -20,11 +20,20 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from gpugoblin import errors as errors
+    from gpugoblin.capture import fft as fft
+    from gpugoblin.capture import linalg as linalg
+    from gpugoblin.capture import nn as nn
     from gpugoblin.capture.arranging import *
     from gpugoblin.capture.array import Array as Array
     from gpugoblin.capture.blocks import *
+    from gpugoblin.capture.compound_functions import *
+    from gpugoblin.capture.creation import *
+    from gpugoblin.capture.datatypes import *
     from gpugoblin.capture.functions import *
+    from gpugoblin.capture.gradients import *
+    from gpugoblin.capture.nn import softmax as softmax
     from gpugoblin.capture.reductions import *
+    from gpugoblin.capture.refusals import *
     from gpugoblin.capture.scalar_functions import *
     from gpugoblin.client.certificate import JobCertificate as JobCertificate
     from gpugoblin.client.constraints import where as where
@@ -43,11 +52,31 @@ _NAMES: Final = {
     """,
     "gpugoblin.capture.array": "Array",
     "gpugoblin.capture.blocks": "function map_blocks",
-    "gpugoblin.capture.functions": """
-        arange array astype broadcast_to clip concat expand_dims full matmul matrix_transpose ones
-        permute_dims reshape softmax squeeze stack take topk vecdot zeros
+    "gpugoblin.capture.compound_functions": """
+        acosh asinh atanh conj copysign hypot logaddexp positive real signbit
     """,
-    "gpugoblin.capture.reductions": "all any argmax argmin max mean min prod sum",
+    "gpugoblin.capture.creation": """
+        arange asarray empty empty_like eye full full_like linspace meshgrid ones ones_like tril
+        triu zeros zeros_like
+    """,
+    "gpugoblin.capture.datatypes": """
+        __array_api_version__ __array_namespace_info__ bool can_cast complex128 complex64 e finfo
+        float32 float64 from_dlpack iinfo inf int16 int32 int64 int8 isdtype nan newaxis pi
+        result_type uint16 uint32 uint64 uint8
+    """,
+    "gpugoblin.capture.functions": """
+        array astype broadcast_arrays broadcast_to clip concat expand_dims matmul matrix_transpose
+        permute_dims repeat reshape squeeze stack take take_along_axis tensordot tile topk unstack
+        vecdot
+    """,
+    "gpugoblin.capture.gradients": "gradient value_and_gradient",
+    "gpugoblin.capture.nn": "softmax",
+    "gpugoblin.capture.reductions": """
+        all any argmax argmin count_nonzero diff max mean min prod std sum var
+    """,
+    "gpugoblin.capture.refusals": """
+        imag nextafter nonzero unique_all unique_counts unique_inverse unique_values
+    """,
     "gpugoblin.capture.scalar_functions": """
         abs acos add asin atan atan2 bitwise_and bitwise_invert bitwise_left_shift bitwise_or
         bitwise_right_shift bitwise_xor ceil cos cosh divide equal erf exp exp2 expm1 floor
@@ -70,7 +99,13 @@ _HOMES: Final = MappingProxyType(
 )
 """Public name -> its module, and its name there."""
 
-_MODULES: Final = {"errors": "gpugoblin.errors"}
+_MODULES: Final = {
+    "errors": "gpugoblin.errors",
+    "fft": "gpugoblin.capture.fft",
+    "linalg": "gpugoblin.capture.linalg",
+    "nn": "gpugoblin.capture.nn",
+}
+"""Public name -> the module that it is."""
 
 __all__ = sorted((*_HOMES, *_MODULES, "__version__"))
 

@@ -273,6 +273,24 @@ def _figure(value: object, unit: str) -> str:
     return f"{value:.4g} {unit}" if isinstance(value, float) else f"{value} {unit}"
 
 
+def array_api() -> str:
+    from gpugoblin.capture.standard import SECTIONS, reason
+
+    answers = {n: reason(n) for names in SECTIONS.values() for n in names.split()}
+    said = sum(not answer for answer in answers.values())
+    text = (
+        "# The Python array API standard\n\nWhich names of version 2024.12 can be said here: "
+        f"{said} of {len(answers)}. The others raise an\nerror that gives the reason and the line "
+        "of the program. `x.__array_namespace__()` is `gpugoblin`\nitself, so code that is "
+        "written for the standard runs as it is. Arrays have the operators and\nattributes of the "
+        "standard; indexing takes ints, slices, `None`, `...` and arrays of positions.\n"
+    )
+    for section, names in SECTIONS.items():
+        rows = [(f"`{n}`", "yes" if not answers[n] else f"no: {answers[n]}") for n in names.split()]
+        text += f"\n## {section}\n\n" + table(("name", "said"), rows)
+    return text
+
+
 def decisions() -> str:
     lines = [
         "# Decisions\n\nOne short page each: the question, what was weighed with measured figures, "
@@ -288,6 +306,7 @@ def decisions() -> str:
 
 PAGES: dict[str, Callable[[], str]] = {
     "decisions/README.md": decisions,
+    "researcher/array-api.md": array_api,
     "reference/operators.md": operators,
     "reference/messages.md": messages,
     "reference/errors.md": errors,

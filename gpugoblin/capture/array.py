@@ -8,26 +8,41 @@ or compute anything; `save` and `compute` hand the expression to the session in 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NoReturn, Unpack
+from importlib import import_module
+from typing import Any, Final, NoReturn, Unpack
 
 import numpy as np
 
 from gpugoblin.capture import indexing, products, reducing, selecting, shaping
+from gpugoblin.capture.applying import refused
 from gpugoblin.capture.caller import Place, caller
 from gpugoblin.capture.convert import as_number, memory_value, source_value
 from gpugoblin.capture.dtypes import DtypeLike, Number, catalog_dtype
 from gpugoblin.capture.elementwise import cast, elementwise
 from gpugoblin.capture.expression import Value
+from gpugoblin.capture.operators import Operators
 from gpugoblin.capture.runner import CURRENT, PathLike, RunningJob, SubmitOptions
 from gpugoblin.capture.source import Source
 from gpugoblin.capture.ufuncs import SCALAR_OF_UFUNC
 from gpugoblin.catalog.spec import Array as NumpyArray
 from gpugoblin.errors import CaptureError
 
-__all__ = ["Array", "ArrayLike", "as_value", "binary", "from_source", "operand"]
+__all__ = [
+    "API_VERSIONS",
+    "DEVICE",
+    "Array",
+    "ArrayLike",
+    "as_value",
+    "binary",
+    "from_source",
+    "operand",
+]
+
+DEVICE: Final = "grid"
+API_VERSIONS: Final = ("2022.12", "2023.12", "2024.12")
 
 
-class Array:
+class Array(Operators):
     """A lazy array: a shape, a dtype, and how to compute it.
 
     Made by `gg.open`, `gg.array` and by computing with other arrays. Nothing runs before `save` or
@@ -35,7 +50,6 @@ class Array:
     """
 
     __slots__ = ("_block_axis", "_value")
-    __hash__ = None  # type: ignore[assignment]  # == is elementwise
 
     def __init__(self, value: Value, block_axis: int | None = None) -> None:
         self._value = value
@@ -75,6 +89,30 @@ class Array:
     def nbytes(self) -> int:
         """What the result takes, in bytes."""
         return self._value.spec.nbytes
+
+    @property
+    def device(self) -> str:
+        """Always `grid`: where an array is computed is the job's matter, not the program's."""
+        return DEVICE
+
+    def to_device(self, device: str, /, *, stream: None = None) -> Array:
+        """The array itself; there is one device, `grid`."""
+        if device != DEVICE or stream is not None:
+            raise refused(
+                "to_device", [self._value], f"there is no device {device!r} with a stream",
+                'Use "grid"; where a job runs is said with gg.where(...) at save and compute.',
+                caller(),
+            )  # fmt: skip
+        return self
+
+    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
+        """The module whose functions follow the Python array API standard: `gpugoblin`."""
+        if api_version is not None and api_version not in API_VERSIONS:
+            raise refused(
+                "__array_namespace__", [self._value], f"the version {api_version} is not known",
+                f"Ask for one of {', '.join(API_VERSIONS)}.", caller(),
+            )  # fmt: skip
+        return import_module("gpugoblin")
 
     @property
     def T(self) -> Array:  # the name of the standard
@@ -147,6 +185,21 @@ class Array:
         """Where the first smallest element is, as int64."""
         return Array(reducing.reduce_arg("argmin", self._value, axis, keepdims, caller()))
 
+    def var(
+        self, axis: reducing.Axis = None, *, correction: float = 0.0, keepdims: bool = False
+    ) -> Array:
+        """Variances of float32: squares of distances from the mean over the count less
+        `correction`."""
+        return Array(reducing.variance(self._value, axis, correction, keepdims, caller()))
+
+    def std(
+        self, axis: reducing.Axis = None, *, correction: float = 0.0, keepdims: bool = False
+    ) -> Array:
+        """Standard deviations: the roots of `var`."""
+        place = caller()
+        found = reducing.variance(self._value, axis, correction, keepdims, place)
+        return Array(elementwise("sqrt", (found,), place))
+
     def take(self, indices: ArrayLike, axis: int = 0) -> Array:
         """The slices at `indices` (one axis of integers from 0) along `axis`."""
         place = caller()
@@ -182,8 +235,11 @@ class Array:
         (result,) = CURRENT.get().compute((self,), timeout, self._block_axis, options)
         return result
 
-    def __getitem__(self, index: indexing.Index) -> Array:
-        return Array(indexing.take_index(self._value, index, caller()))
+    def __getitem__(self, index: Any) -> Array:
+        parts = index if isinstance(index, tuple) else (index,)
+        place = caller()
+        held = tuple(as_value(p, place) if _is_array(p) else p for p in parts)
+        return Array(indexing.take_index(self._value, held, place))
 
     def __matmul__(self, other: ArrayLike) -> Array:
         place = caller()
@@ -192,96 +248,6 @@ class Array:
     def __rmatmul__(self, other: ArrayLike) -> Array:
         place = caller()
         return Array(products.matmul(as_value(other, place), self._value, place))
-
-    def __add__(self, other: ArrayLike | Number) -> Array:
-        return binary("add", self, other)
-
-    def __radd__(self, other: ArrayLike | Number) -> Array:
-        return binary("add", other, self)
-
-    def __sub__(self, other: ArrayLike | Number) -> Array:
-        return binary("sub", self, other)
-
-    def __rsub__(self, other: ArrayLike | Number) -> Array:
-        return binary("sub", other, self)
-
-    def __mul__(self, other: ArrayLike | Number) -> Array:
-        return binary("mul", self, other)
-
-    def __rmul__(self, other: ArrayLike | Number) -> Array:
-        return binary("mul", other, self)
-
-    def __truediv__(self, other: ArrayLike | Number) -> Array:
-        return binary("div", self, other)
-
-    def __rtruediv__(self, other: ArrayLike | Number) -> Array:
-        return binary("div", other, self)
-
-    def __floordiv__(self, other: ArrayLike | Number) -> Array:
-        return binary("floordiv", self, other)
-
-    def __rfloordiv__(self, other: ArrayLike | Number) -> Array:
-        return binary("floordiv", other, self)
-
-    def __mod__(self, other: ArrayLike | Number) -> Array:
-        return binary("mod", self, other)
-
-    def __rmod__(self, other: ArrayLike | Number) -> Array:
-        return binary("mod", other, self)
-
-    def __pow__(self, other: ArrayLike | Number) -> Array:
-        return binary("pow", self, other)
-
-    def __rpow__(self, other: ArrayLike | Number) -> Array:
-        return binary("pow", other, self)
-
-    def __and__(self, other: ArrayLike | Number) -> Array:
-        return binary("and", self, other)
-
-    def __rand__(self, other: ArrayLike | Number) -> Array:
-        return binary("and", other, self)
-
-    def __or__(self, other: ArrayLike | Number) -> Array:
-        return binary("or", self, other)
-
-    def __ror__(self, other: ArrayLike | Number) -> Array:
-        return binary("or", other, self)
-
-    def __xor__(self, other: ArrayLike | Number) -> Array:
-        return binary("xor", self, other)
-
-    def __rxor__(self, other: ArrayLike | Number) -> Array:
-        return binary("xor", other, self)
-
-    def __eq__(self, other: object) -> Array:  # type: ignore[override]  # elementwise
-        return binary("eq", self, other)
-
-    def __ne__(self, other: object) -> Array:  # type: ignore[override]  # elementwise
-        return binary("ne", self, other)
-
-    def __lt__(self, other: ArrayLike | Number) -> Array:
-        return binary("lt", self, other)
-
-    def __le__(self, other: ArrayLike | Number) -> Array:
-        return binary("le", self, other)
-
-    def __gt__(self, other: ArrayLike | Number) -> Array:
-        return binary("gt", self, other)
-
-    def __ge__(self, other: ArrayLike | Number) -> Array:
-        return binary("ge", self, other)
-
-    def __neg__(self) -> Array:
-        return Array(elementwise("neg", (self._value,), caller()))
-
-    def __pos__(self) -> Array:
-        return self
-
-    def __abs__(self) -> Array:
-        return Array(elementwise("abs", (self._value,), caller()))
-
-    def __invert__(self) -> Array:
-        return Array(elementwise("not", (self._value,), caller()))
 
     def __len__(self) -> int:
         if not self.shape:
@@ -315,6 +281,20 @@ class Array:
             "Use a function of gg (docs/researcher/functions.md has all), or x.compute() first.",
         )
 
+    def __array_function__(
+        self, function: Any, types: Any, arguments: tuple[Any, ...], options: dict[str, Any]
+    ) -> Any:
+        """`numpy.concatenate([x, y])`: the function of gg that means the same."""
+        found = import_module("gpugoblin.capture.numpy_functions").find(function)
+        if found is None:
+            name = getattr(function, "__name__", "function")
+            self._needs_numbers(
+                f"numpy.{name}",
+                "Use a function of gg (docs/researcher/functions.md has all), or x.compute() "
+                "first.",
+            )
+        return found(*arguments, **options)
+
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Array:
         """`numpy.exp(x)`, and an ndarray on the left of an operator."""
         if method == "__call__" and not options:
@@ -325,9 +305,21 @@ class Array:
             scalar = SCALAR_OF_UFUNC.get(ufunc.__name__)
             if scalar is not None:
                 return _scalar(scalar, inputs)
+            found = import_module("gpugoblin.capture.numpy_functions").find(ufunc)
+            if found is not None:
+                return found(*inputs)  # type: ignore[no-any-return]
         self._needs_numbers(
             f"numpy.{ufunc.__name__}", "Use a function of gg, or x.compute() first."
         )
+
+    def __complex__(self) -> complex:
+        self._needs_numbers("complex()", "Take the number first: complex(x.compute()).")
+
+    def __dlpack__(self, **options: Any) -> Any:
+        self._needs_numbers("DLPack", "Take the numbers first: x.compute().__dlpack__().")
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        self._needs_numbers("DLPack", "Take the numbers first: x.compute().__dlpack_device__().")
 
     def __setitem__(self, index: object, new: object) -> NoReturn:
         self._needs_numbers(
@@ -341,6 +333,12 @@ class Array:
         source = self._value.node.source
         made = source.name if source is not None else f"{what[2] or what[0]}"
         return f"<gg.Array {spec} from {made}, nothing computed yet>"
+
+    def _binary(self, name: str, other: object, *, swapped: bool = False) -> Array:
+        return binary(name, other, self) if swapped else binary(name, self, other)
+
+    def _unary(self, name: str) -> Array:
+        return Array(elementwise(name, (self._value,), caller()))
 
     def _needs_numbers(self, use: str, fix: str) -> NoReturn:
         raise CaptureError(
@@ -366,6 +364,12 @@ def as_value(given: object, place: Place) -> Value:
     if isinstance(given, Array):
         return given._value
     return memory_value(given, place)
+
+
+def _is_array(part: object) -> bool:
+    if isinstance(part, np.ndarray) and part.ndim == 0:
+        return part.dtype.kind not in "iu"
+    return isinstance(part, Array | np.ndarray | list)
 
 
 def operand(given: object, place: Place) -> Value | Number:

@@ -8,42 +8,38 @@ where elementwise, Python numbers beside at least one array; returns lazy arrays
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
-import numpy as np
-
-from gpugoblin.capture import products, reducing, selecting, shaping
+from gpugoblin.capture import picking, products, reducing, selecting, shaping
 from gpugoblin.capture.array import Array, ArrayLike, as_value, operand
-from gpugoblin.capture.caller import Place, caller
-from gpugoblin.capture.convert import MAX_CONSTANT_BYTES, constant_value
-from gpugoblin.capture.dtypes import DtypeLike, Number, catalog_dtype, literal_dtype
-from gpugoblin.capture.elementwise import cast, elementwise, literal, select
-from gpugoblin.capture.expression import Value
-from gpugoblin.errors import CaptureError
+from gpugoblin.capture.caller import caller
+from gpugoblin.capture.dtypes import DtypeLike, Number, catalog_dtype
+from gpugoblin.capture.elementwise import broadcast_shape, cast, elementwise, select
+from gpugoblin.capture.indexing import take_index
 
 __all__ = [
-    "arange",
     "array",
     "astype",
+    "broadcast_arrays",
     "broadcast_to",
     "choose",
     "clip",
     "concat",
     "expand_dims",
-    "full",
     "matmul",
     "matrix_transpose",
-    "ones",
     "permute_dims",
+    "repeat",
     "reshape",
-    "softmax",
     "squeeze",
     "stack",
     "take",
+    "take_along_axis",
+    "tensordot",
+    "tile",
     "topk",
+    "unstack",
     "vecdot",
-    "zeros",
 ]
 
 
@@ -71,11 +67,24 @@ def matmul(x1: ArrayLike, x2: ArrayLike) -> Array:
     return Array(products.matmul(as_value(x1, place), as_value(x2, place), place))
 
 
-def vecdot(x1: ArrayLike, x2: ArrayLike) -> Array:
-    """The sums of products along the last axis."""
+def vecdot(x1: ArrayLike, x2: ArrayLike, *, axis: int = -1) -> Array:
+    """The sums of products along `axis`."""
     place = caller()
     product = elementwise("mul", (as_value(x1, place), as_value(x2, place)), place)
-    return Array(reducing.reduce("sum", product, -1, False, place))
+    return Array(reducing.reduce("sum", product, axis, False, place))
+
+
+def tensordot(
+    x1: ArrayLike, x2: ArrayLike, *, axes: int | tuple[Sequence[int], Sequence[int]] = 2
+) -> Array:
+    """Products summed over `axes`: as many of the last of `x1` and first of `x2`, or two lists."""
+    place = caller()
+    left, right = as_value(x1, place), as_value(x2, place)
+    if isinstance(axes, int):
+        axes = (range(left.spec.rank - axes, left.spec.rank), range(axes))
+    first = [shaping.normal_axis("tensordot", left, axis, place) for axis in axes[0]]
+    second = [shaping.normal_axis("tensordot", right, axis, place) for axis in axes[1]]
+    return Array(products.contract(left, right, (first, second), ((), ()), place))
 
 
 def reshape(x: ArrayLike, shape: tuple[int, ...]) -> Array:
@@ -114,6 +123,38 @@ def broadcast_to(x: ArrayLike, shape: tuple[int, ...]) -> Array:
     return Array(shaping.broadcast_to(as_value(x, place), tuple(shape), place))
 
 
+def broadcast_arrays(*arrays: ArrayLike) -> tuple[Array, ...]:
+    """All in the one shape that they broadcast to."""
+    place = caller()
+    values = [as_value(x, place) for x in arrays]
+    shape = broadcast_shape("broadcast_arrays", values, place) if values else ()
+    return tuple(Array(shaping.broadcast_to(value, shape, place)) for value in values)
+
+
+def repeat(x: ArrayLike, repeats: int, *, axis: int | None = None) -> Array:
+    """Each element (without `axis`: of all in C order) `repeats` times in a row."""
+    place = caller()
+    return Array(shaping.repeat(as_value(x, place), repeats, axis, place))
+
+
+def tile(x: ArrayLike, repetitions: tuple[int, ...]) -> Array:
+    """The array side by side with itself, so often along each axis, counted from the last."""
+    place = caller()
+    return Array(shaping.tile(as_value(x, place), tuple(repetitions), place))
+
+
+def unstack(x: ArrayLike, *, axis: int = 0) -> tuple[Array, ...]:
+    """The slices along `axis`, without that axis."""
+    place = caller()
+    value = as_value(x, place)
+    axis = shaping.normal_axis("unstack", value, axis, place)
+    before = (slice(None),) * axis
+    return tuple(
+        Array(take_index(value, (*before, number), place))
+        for number in range(value.spec.shape[axis])
+    )
+
+
 def concat(arrays: Sequence[ArrayLike], *, axis: int | None = 0) -> Array:
     """Joins along one axis; None joins the elements of all."""
     place = caller()
@@ -130,6 +171,12 @@ def take(x: ArrayLike, indices: ArrayLike, *, axis: int = 0) -> Array:
     """The slices at `indices` along `axis`."""
     place = caller()
     return Array(selecting.take(as_value(x, place), as_value(indices, place), axis, place))
+
+
+def take_along_axis(x: ArrayLike, indices: ArrayLike, *, axis: int = -1) -> Array:
+    """For each line along `axis` the elements at the positions of that line of `indices`."""
+    place = caller()
+    return Array(picking.take_along_axis(as_value(x, place), as_value(indices, place), axis, place))
 
 
 def topk(x: ArrayLike, k: int, *, axis: int = -1, largest: bool = True) -> tuple[Array, Array]:
@@ -154,68 +201,3 @@ def clip(x: ArrayLike, min: Number | None = None, max: Number | None = None) -> 
     if max is not None:
         value = elementwise("min", (value, max), place)
     return Array(value)
-
-
-def softmax(x: ArrayLike, axis: int = -1) -> Array:
-    """exp(x) over its sum along `axis`, from the largest element down so that nothing overflows."""
-    place = caller()
-    value = as_value(x, place)
-    top = reducing.reduce("max", value, axis, True, place)
-    powers = elementwise("exp", (elementwise("sub", (value, top), place),), place)
-    total = reducing.reduce("sum", powers, axis, True, place)
-    return Array(elementwise("div", (powers, total), place))
-
-
-def full(shape: int | tuple[int, ...], fill: Number, *, dtype: DtypeLike | None = None) -> Array:
-    """One number everywhere; without `dtype` a float is float32, an int int64."""
-    return _filled("full", shape, fill, dtype, caller())
-
-
-def zeros(shape: int | tuple[int, ...], *, dtype: DtypeLike = "float32") -> Array:
-    """Zeros."""
-    return _filled("zeros", shape, 0, dtype, caller())
-
-
-def ones(shape: int | tuple[int, ...], *, dtype: DtypeLike = "float32") -> Array:
-    """Ones."""
-    return _filled("ones", shape, 1, dtype, caller())
-
-
-def arange(
-    start: int | float, stop: int | float | None = None, step: int | float = 1,
-    *, dtype: DtypeLike | None = None,
-) -> Array:  # fmt: skip
-    """Numbers from `start` up to `stop` (not included); small ones become part of the graph."""
-    place = caller()
-    first, last = (0, start) if stop is None else (start, stop)
-    whole = all(isinstance(number, int) for number in (first, last, step))
-    name = catalog_dtype(dtype or ("int64" if whole else "float32"), place, "arange")
-    count = max(0, math.ceil((last - first) / step)) if step else 0
-    if count * 8 > MAX_CONSTANT_BYTES:
-        return Array(as_value(np.arange(first, last, step).astype(name), place))
-    return Array(constant_value(np.arange(first, last, step).astype(name), place))
-
-
-def _filled(
-    operator: str,
-    shape: int | tuple[int, ...],
-    fill: Number,
-    dtype: DtypeLike | None,
-    place: Place,
-) -> Array:
-    extents = (shape,) if isinstance(shape, int) else tuple(shape)
-    if any(extent < 0 for extent in extents):
-        raise CaptureError(
-            "shapes_differ",
-            line=place,
-            operator=operator,
-            operands=str(extents),
-            cause="an extent is below 0",
-            fix="Use extents of 0 or more.",
-        )
-    plain = {bool: "bool", int: "int64", float: "float32"}[type(fill)]
-    name = catalog_dtype(dtype or plain, place, operator)
-    if name == "bool":
-        fill = bool(fill)
-    one: Value = literal(fill, literal_dtype(operator, fill, name, place), place)
-    return Array(shaping.broadcast_to(one, extents, place))

@@ -1,11 +1,13 @@
-"""`x[...]`: ints, slices with steps of 1 or more, None and Ellipsis.
+"""`x[...]`: ints, slices, None, Ellipsis, and arrays of positions that stand side by side.
 
-Owns: the reading of an index, and its two steps (one slice, one reshape). Must not: gather; picking
-by a list of positions is `take`.
+Owns: the reading of an index, and its steps: one slice, one flip for steps below 0, one reshape,
+and one pick for arrays of positions. Must not: choose by a bool, as the shape of the result would
+depend on numbers.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import EllipsisType
 from typing import Any
 
@@ -13,13 +15,15 @@ import numpy as np
 
 from gpugoblin.capture.applying import apply
 from gpugoblin.capture.caller import Place
+from gpugoblin.capture.convert import memory_value
 from gpugoblin.capture.expression import Value
+from gpugoblin.capture.picking import pick
 from gpugoblin.capture.shaping import reshape
 from gpugoblin.errors import CaptureError
 
 __all__ = ["Index", "take_index"]
 
-Part = int | slice | EllipsisType | None
+Part = int | slice | EllipsisType | None | Value
 Index = Part | tuple[Part, ...]
 
 
@@ -29,11 +33,19 @@ def take_index(value: Value, index: Index, place: Place) -> Value:
     Raises:
         CaptureError: `index_refused`.
     """
-    parts = _full(value, index if isinstance(index, tuple) else (index,), place)
+    given = index if isinstance(index, tuple) else (index,)
+    if any(isinstance(part, Value) for part in given):
+        return _advanced(value, given, place)
+    parts = _full(value, given, place)
+    return _basic(value, parts, place)
+
+
+def _basic(value: Value, parts: Sequence[int | slice | None], place: Place) -> Value:
     start: list[int] = []
     stop: list[int] = []
     step: list[int] = []
     shape: list[int] = []
+    turned: list[int] = []
     for part in parts:
         if part is None:
             shape.append(1)
@@ -41,6 +53,9 @@ def take_index(value: Value, index: Index, place: Place) -> Value:
         extent = value.spec.shape[len(start)]
         if isinstance(part, slice):
             first, last, stride = _slice(value, part, extent, place)
+            if stride < 0:
+                first, last, stride = _mirrored(first, last, stride)
+                turned.append(len(start))
             shape.append(-(-(last - first) // stride))
         else:
             first, last, stride = _integer(value, part, extent, len(start), place)
@@ -56,7 +71,52 @@ def take_index(value: Value, index: Index, place: Place) -> Value:
             "slice", [value], place, start=tuple(start), stop=tuple(stop), step=tuple(step)
         )
         value = Value(node, 0)
+    if turned:
+        value = Value(apply("flip", [value], place, axes=tuple(turned)), 0)
     return reshape(value, tuple(shape), place)
+
+
+def _advanced(value: Value, given: tuple[Part, ...], place: Place) -> Value:
+    """Arrays of positions side by side: the rest of the index first, then one pick. Ints beside
+    arrays count as arrays, as in NumPy."""
+    dummies = tuple(slice(None) if isinstance(part, Value) else part for part in given)
+    parts: list[int | slice | Value | None] = list(_full(value, dummies, place))
+    front = next((i for i, part in enumerate(given) if part is Ellipsis), len(given))
+    for number, part in enumerate(given):
+        if isinstance(part, Value):
+            if part.spec.dtype == "bool":
+                raise _refused(
+                    value, given, "how many elements a bool array picks is only known later",
+                    "Keep the shape: gg.where(condition, x, 0).", place,
+                )  # fmt: skip
+            parts[number if number < front else number - len(given) + len(parts)] = part
+    places = [i for i, part in enumerate(parts) if isinstance(part, Value | int)]
+    if places != list(range(places[0], places[-1] + 1)):
+        raise _refused(
+            value, given, "the positions do not stand side by side",
+            "Bring the axes together with gg.moveaxis, or index in two steps.", place,
+        )  # fmt: skip
+    rest = [slice(None) if i in places else part for i, part in enumerate(parts)]
+    first = places[0] - sum(part is None for part in parts[: places[0]])
+    indices = [
+        _position(value, part, value.spec.shape[first + n], first + n, place)
+        for n, part in enumerate(parts[places[0] : places[-1] + 1])
+    ]
+    kept = [part for part in rest if isinstance(part, slice | None)]
+    sliced = _basic(value, kept, place)
+    return pick(sliced, places[0], indices, place)
+
+
+def _position(value: Value, part: Any, extent: int, axis: int, place: Place) -> Value:
+    if isinstance(part, Value):
+        return part
+    return memory_value(np.array(_integer(value, part, extent, axis, place)[0]), place)
+
+
+def _mirrored(first: int, last: int, stride: int) -> tuple[int, int, int]:
+    """The slice with a step above 0 that has the same elements in the opposite order."""
+    count = max(0, -(-(first - last) // -stride))
+    return (first + (count - 1) * stride, first + 1, -stride) if count else (0, 0, 1)
 
 
 def _full(value: Value, parts: tuple[Any, ...], place: Place) -> list[int | slice | None]:
@@ -66,7 +126,7 @@ def _full(value: Value, parts: tuple[Any, ...], place: Place) -> list[int | slic
             raise _refused(
                 value,
                 parts,
-                f"{type(part).__name__} is not an int, a slice, None or ...",
+                f"{type(part).__name__} is not an int, a slice, None, ... or an array of positions",
                 "Pick positions with gg.take(x, indices, axis=0), choose elements with gg.where.",
                 place,
             )
@@ -94,13 +154,7 @@ def _slice(value: Value, part: slice, extent: int, place: Place) -> tuple[int, i
     except (TypeError, ValueError) as cause:
         raise _refused(value, part, str(cause), "Use integers in slices.", place) from cause
     if stride < 0:
-        raise _refused(
-            value,
-            part,
-            "steps below 0 are not taken",
-            "Turn an axis around with gg.take(x, numpy.arange(n)[::-1], axis=...).",
-            place,
-        )
+        return first, last, stride
     return first, max(first, last), stride
 
 

@@ -120,10 +120,16 @@ class _Lowering:
 
 
 def _formula(group: Group) -> tuple[Formula, list[Value]]:
-    """The tree of a group, and the values that its inputs are, in the order of first use."""
+    """The tree of a group, and the values that its inputs are, in the order of first use. Where
+    all are literals, these are its inputs: a formula has one at least."""
     builder = FormulaBuilder()
     inside: dict[Value, int] = {}
     reads: list[Value] = []
+    if not group.reads:
+        for value in (value for node in reversed(group.nodes) for value in node.operands):
+            if value in group.literals and value not in inside:
+                inside[value] = builder.input(len(reads))
+                reads.append(value)
     for node in reversed(group.nodes):
         operands = [_operand(builder, value, inside, reads) for value in node.operands]
         if node.operator == CAST:

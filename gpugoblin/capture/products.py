@@ -6,15 +6,20 @@ in place, never copied.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
 from gpugoblin.capture.applying import apply, describe, refused
 from gpugoblin.capture.caller import Place
 from gpugoblin.capture.dtypes import promote
-from gpugoblin.capture.elementwise import cast
+from gpugoblin.capture.elementwise import cast, elementwise
 from gpugoblin.capture.expression import Value
-from gpugoblin.capture.shaping import broadcast_to, reshape
+from gpugoblin.capture.shaping import broadcast_to, permute, reshape, transpose_last
 from gpugoblin.errors import CaptureError
 
-__all__ = ["matmul"]
+__all__ = ["contract", "matmul"]
+
+Axes = tuple[Sequence[int], Sequence[int]]
 
 
 def matmul(left: Value, right: Value, place: Place) -> Value:
@@ -45,6 +50,54 @@ def matmul(left: Value, right: Value, place: Place) -> Value:
     *batch, rows, columns = product.spec.shape
     kept = (*([] if row else [rows]), *([] if column else [columns]))
     return reshape(product, (*batch, *kept), place)
+
+
+def contract(left: Value, right: Value, summed: Axes, batch: Axes, place: Place) -> Value:
+    """Products summed over pairs of axes: the batch axes, then what is left of each side.
+
+    Args:
+        summed: axes of `left` and of `right`, pair by pair of equal extent, from 0.
+        batch: the same for axes over which the products run together.
+
+    Raises:
+        CaptureError: `shapes_differ`, `dtypes_mixed`, `argument_refused`.
+    """
+    for mine, theirs in (*zip(*summed, strict=True), *zip(*batch, strict=True)):
+        one, other = left.spec.shape[mine], right.spec.shape[theirs]
+        if one != other:
+            raise _differ(left, right, f"axes {mine} and {theirs} are {one} and {other}", place)
+    kept = [
+        [axis for axis in range(value.spec.rank) if axis not in (*over, *along)]
+        for value, over, along in zip((left, right), summed, batch, strict=True)
+    ]
+    a = permute(left, (*batch[0], *kept[0], *summed[0]), place)
+    b = permute(right, (*batch[1], *summed[1], *kept[1]), place)
+    shapes = [left.spec.shape, right.spec.shape]
+    common = tuple(shapes[0][axis] for axis in batch[0])
+    rows, columns = ([shapes[n][axis] for axis in kept[n]] for n in (0, 1))
+    inner = math.prod(shapes[0][axis] for axis in summed[0])
+    dtype = promote("matmul", (left.spec.dtype, right.spec.dtype), describe([left, right]), place)
+    if not summed[0] and dtype != "bool":
+        a = reshape(cast(a, dtype, place), (*common, *rows, *(1 for _ in columns)), place)
+        b = reshape(cast(b, dtype, place), (*common, *(1 for _ in rows), *columns), place)
+        return elementwise("mul", (a, b), place)
+    a = reshape(a, (*common, math.prod(rows), inner), place)
+    b = _columns(right, b, (*common, inner, math.prod(columns)), summed[1], batch[1], place)
+    return reshape(matmul(a, b, place), (*common, *rows, *columns), place)
+
+
+def _columns(
+    right: Value, turned: Value, shape: tuple[int, ...], summed: Sequence[int],
+    batch: Sequence[int], place: Place,
+) -> Value:  # fmt: skip
+    """The right operand as [batch, inner, columns]: read in place, turned, where its summed axes
+    come last anyway."""
+    rank = right.spec.rank
+    last = tuple(range(rank - len(summed), rank))
+    if tuple(batch) == tuple(range(len(batch))) and tuple(summed) == last and shape[-1] != 1:
+        plain = reshape(right, (*shape[:-2], shape[-1], shape[-2]), place)
+        return transpose_last(plain, place)
+    return reshape(turned, shape, place)
 
 
 def _batched(a: Value, b: Value, place: Place) -> Value:

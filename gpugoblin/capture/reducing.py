@@ -1,4 +1,4 @@
-"""Reductions: sum, mean, prod, max, min, any, all, argmax, argmin.
+"""Reductions: sum, mean, var, prod, max, min, any, all, argmax, argmin.
 
 Owns: NumPy's axis arguments and result dtypes on top of `reduce` and `reduce_arg`.
 """
@@ -9,11 +9,11 @@ from typing import Final
 
 from gpugoblin.capture.applying import apply, refused
 from gpugoblin.capture.caller import Place
-from gpugoblin.capture.elementwise import cast
+from gpugoblin.capture.elementwise import cast, elementwise
 from gpugoblin.capture.expression import Value
 from gpugoblin.capture.shaping import normal_axis, reshape
 
-__all__ = ["Axis", "mean_of", "reduce", "reduce_arg"]
+__all__ = ["Axis", "kept_shape", "mean_of", "reduce", "reduce_arg", "variance"]
 
 Axis = int | tuple[int, ...] | None
 
@@ -48,6 +48,15 @@ def mean_of(value: Value, axis: Axis, keepdims: bool, place: Place) -> Value:
     return _apply("mean", value, axis, keepdims, place)
 
 
+def variance(value: Value, axis: Axis, correction: float, keepdims: bool, place: Place) -> Value:
+    """The sum of squared distances from the mean over `count - correction`, in two passes."""
+    centered = elementwise("sub", (value, mean_of(value, axis, True, place)), place)
+    total = reduce("sum", elementwise("mul", (centered, centered), place), axis, keepdims, place)
+    kept = total.spec.count
+    count = value.spec.count // kept if kept else 0
+    return elementwise("div", (total, float(max(0.0, count - correction))), place)
+
+
 def reduce_arg(
     function: str, value: Value, axis: int | None, keepdims: bool, place: Place
 ) -> Value:
@@ -62,15 +71,25 @@ def reduce_arg(
     return Value(node, 0)
 
 
+def kept_shape(value: Value, axis: Axis, place: Place) -> tuple[int, ...]:
+    """The shape without the axes of `axis`."""
+    gone = _axes("reduce", value, axis, place)
+    return tuple(n for one, n in enumerate(value.spec.shape) if one not in gone)
+
+
 def _apply(function: str, value: Value, axis: Axis, keepdims: bool, place: Place) -> Value:
-    if axis is None:
-        axes = tuple(range(value.spec.rank))
-    else:
-        given = (axis,) if isinstance(axis, int) else tuple(axis)
-        axes = tuple(sorted({normal_axis(function, value, item, place) for item in given}))
-        if len(axes) != len(given):
-            raise refused(
-                function, [value], f"{axis} names an axis twice", "Name each axis once.", place
-            )
+    axes = _axes(function, value, axis, place)
     node = apply("reduce", [value], place, function=function, axes=axes, keepdims=keepdims)
     return Value(node, 0)
+
+
+def _axes(function: str, value: Value, axis: Axis, place: Place) -> tuple[int, ...]:
+    if axis is None:
+        return tuple(range(value.spec.rank))
+    given = (axis,) if isinstance(axis, int) else tuple(axis)
+    axes = tuple(sorted({normal_axis(function, value, item, place) for item in given}))
+    if len(axes) != len(given):
+        raise refused(
+            function, [value], f"{axis} names an axis twice", "Name each axis once.", place
+        )
+    return axes

@@ -24,9 +24,11 @@ __all__ = [
     "flat_ints",
     "normal_axis",
     "permute",
+    "repeat",
     "reshape",
     "squeeze",
     "stack",
+    "tile",
     "transpose_last",
 ]
 
@@ -145,6 +147,40 @@ def broadcast_to(value: Value, shape: tuple[int, ...], place: Place) -> Value:
     if shape == value.spec.shape:
         return value
     return Value(apply("broadcast", [value], place, shape=shape), 0)
+
+
+def repeat(value: Value, repeats: int, axis: int | None, place: Place) -> Value:
+    """Each element `repeats` times in a row along `axis`; None goes through all in C order."""
+    if isinstance(repeats, bool) or not isinstance(repeats, int) or repeats < 0:
+        raise refused(
+            "repeat", [value], "the count is no whole number of 0 or more",
+            "Use one int; for counts that differ, gg.take with positions.", place,
+        )  # fmt: skip
+    if axis is None:
+        value, axis = reshape(value, (-1,), place), 0
+    axis = normal_axis("repeat", value, axis, place)
+    shape = value.spec.shape
+    wide = (*shape[: axis + 1], repeats, *shape[axis + 1 :])
+    found = broadcast_to(expand_dims(value, axis + 1, place), wide, place)
+    return reshape(found, (*shape[:axis], shape[axis] * repeats, *shape[axis + 1 :]), place)
+
+
+def tile(value: Value, repetitions: tuple[int, ...], place: Place) -> Value:
+    """The array so often along each axis; the shorter of shape and repetitions gets leading 1s."""
+    if any(count < 0 for count in repetitions):
+        raise refused("tile", [value], f"{repetitions}", "Repeat 0 times or more.", place)
+    rank = max(len(repetitions), value.spec.rank)
+    counts = (1,) * (rank - len(repetitions)) + repetitions
+    shape = (1,) * (rank - value.spec.rank) + value.spec.shape
+    repeated = [axis for axis in range(rank) if counts[axis] != 1]
+    narrow: list[int] = []
+    wide: list[int] = []
+    for axis in range(rank):
+        narrow += [1, shape[axis]] if axis in repeated else [shape[axis]]
+        wide += [counts[axis], shape[axis]] if axis in repeated else [shape[axis]]
+    found = broadcast_to(reshape(value, tuple(narrow), place), tuple(wide), place)
+    whole = tuple(count * extent for count, extent in zip(counts, shape, strict=True))
+    return reshape(found, whole, place)
 
 
 def concat(values: Sequence[Value], axis: int | None, place: Place) -> Value:

@@ -1,6 +1,6 @@
 """Where the numbers of a lazy array will come from.
 
-Owns: the three kinds of source and their fingerprints' form. Must not: open a file or speak to a
+Owns: the kinds of source and their fingerprints' form. Must not: open a file or speak to a
 node; `gpugoblin.client` does both.
 """
 
@@ -56,7 +56,8 @@ class MemorySource:
 
 @dataclass(frozen=True, slots=True)
 class NodeSource:
-    """An array that the lab node `address` has: the output of a finished job."""
+    """An array that the lab node `address` has: the output of a finished job. Without an address
+    it stands for a value while a graph is made of what follows from it, and no node takes it."""
 
     array_id: str
     address: str

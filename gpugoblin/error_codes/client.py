@@ -24,6 +24,14 @@ _CAPTURE: dict[str, ErrorCode] = {
         what="{line}: {operator} of {operands}: {cause}.",
         next_step="{fix}",
     ),
+    "function_refused": ErrorCode(
+        what="{line}: {function} cannot be said here: {reason}.",
+        next_step="{fix}",
+    ),
+    "gradient_refused": ErrorCode(
+        what="{line}: there is no gradient of this: {cause}.",
+        next_step="{fix}",
+    ),
     "index_refused": ErrorCode(
         what="{line}: indexing {operands} with {index}: {cause}.",
         next_step="{fix}",

@@ -1,4 +1,4 @@
-"""Functions beside the methods: creation, clip, softmax, concat."""
+"""Functions beside the methods: clip, repeat, tensordot, concat."""
 
 from __future__ import annotations
 
@@ -8,48 +8,48 @@ import numpy as np
 import pytest
 
 import gpugoblin as gg
-from gpugoblin.capture.lower import lower
-from gpugoblin.capture.source import MemorySource
 from gpugoblin.errors import CaptureError
-from gpugoblin.graph.interpret import interpret
+from tests.helpers.lazy import agree, compute
 
 NUMBERS = np.linspace(-2, 2, 12, dtype=np.float32).reshape(3, 4)
 
 
-def compute(array: gg.Array) -> np.ndarray[Any, Any]:
-    made = lower([array.value])
-    inputs = [s.array for s in made.sources if isinstance(s, MemorySource)]
-    return interpret(made.graph, inputs)[0]
-
-
-def test_creation() -> None:
-    np.testing.assert_array_equal(compute(gg.zeros((2, 3))), np.zeros((2, 3), np.float32))
-    np.testing.assert_array_equal(compute(gg.ones(3, dtype="bool")), np.ones(3, bool))
-    np.testing.assert_array_equal(compute(gg.full((), 2.5)), np.float32(2.5))
-    assert gg.full(2, 3).dtype == np.int64
-    assert gg.full(2, True).dtype == np.bool_
-
-
-@pytest.mark.parametrize("arguments", [(5,), (2, 7), (1, 10, 3), (0.5, 2.0, 0.5), (5, 1), (0,)])
-def test_arange(arguments: tuple[float, ...]) -> None:
-    result = compute(gg.arange(*arguments))  # type: ignore[arg-type]
-    expected = np.arange(*arguments)
-    np.testing.assert_allclose(result, expected)
-    assert result.dtype == (np.float32 if expected.dtype.kind == "f" else np.int64)
-
-
-def test_a_long_arange_is_an_input() -> None:
-    assert len(lower([gg.arange(100_000).value]).sources) == 1
-
-
-def test_clip_and_softmax() -> None:
+def test_clip() -> None:
     np.testing.assert_array_equal(
         compute(gg.clip(NUMBERS, min=-1, max=0.5)), np.clip(NUMBERS, -1, 0.5)
     )
     np.testing.assert_array_equal(compute(gg.clip(NUMBERS)), NUMBERS)
-    large = NUMBERS * 1000
-    expected = np.exp(large - large.max(0)) / np.exp(large - large.max(0)).sum(0)
-    np.testing.assert_allclose(compute(gg.softmax(large, axis=0)), expected, rtol=1e-5)
+
+
+def test_repeating() -> None:
+    for repeats in (0, 1, 3):
+        agree(gg.repeat(NUMBERS, repeats, axis=1), NUMBERS.repeat(repeats, 1))
+    agree(gg.repeat(NUMBERS, 2), NUMBERS.repeat(2))
+    for counts in ((2,), (1, 3), (2, 1, 2), ()):
+        agree(gg.tile(NUMBERS, counts), np.tile(NUMBERS, counts))
+    for wrong in (lambda: gg.repeat(NUMBERS, -1), lambda: gg.tile(NUMBERS, (-1,))):
+        with pytest.raises(CaptureError, match="argument_refused"):
+            wrong()
+
+
+def test_apart_and_together() -> None:
+    parts = gg.unstack(NUMBERS, axis=1)
+    assert len(parts) == 4
+    agree(parts[2], NUMBERS[:, 2])
+    first, second = gg.broadcast_arrays(NUMBERS, NUMBERS[:1])
+    agree(second, np.broadcast_to(NUMBERS[:1], (3, 4)))
+    assert first.shape == (3, 4)
+    assert gg.broadcast_arrays() == ()
+
+
+@pytest.mark.parametrize("axes", [0, 1, 2, ([1], [1]), ([0, 1], [0, 1]), ([0], [-2])])
+def test_tensordot(axes: Any) -> None:
+    other = NUMBERS.reshape(4, 3) if axes == 1 else NUMBERS
+    agree(gg.tensordot(NUMBERS, other, axes=axes), np.tensordot(NUMBERS, other, axes))
+
+
+def test_vecdot() -> None:
+    agree(gg.vecdot(NUMBERS, NUMBERS, axis=0), (NUMBERS**2).sum(0))
 
 
 def test_astype_follows_the_catalogs_rule() -> None:

@@ -5,14 +5,21 @@ from __future__ import annotations
 import inspect
 from pathlib import Path
 
+import numpy as np
+
 import gpugoblin as gg
 
+CONSTANTS = ("__array_api_version__", "e", "inf", "nan", "newaxis", "pi")
 PAGE = Path(__file__).parents[4] / "docs" / "researcher" / "functions.md"
 
 
 def row(name: str) -> str:
     """One line of the page: signature and the first sentence of the docstring."""
     value = getattr(gg, name)
+    if name in CONSTANTS:
+        return f"| `gg.{name}` | The standard's constant: {value!r}. |"
+    if isinstance(value, np.dtype):
+        return f"| `gg.{name}` | The dtype. |"
     first = (inspect.getdoc(value) or "").split("\n\n")[0].replace("\n", " ").replace("|", "\\|")
     parameters = ""
     if inspect.isfunction(value):

@@ -1,0 +1,168 @@
+"""`gg.linalg`: the extension for linear algebra of the Python array API standard.
+
+Owns: what of it can be said with products and sums; what needs an operator that the catalog lacks
+is refused with that reason. Each function takes lazy arrays or ndarrays, the last two axes of which
+are the matrix, and raises `CaptureError` with the researcher's line.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final, Literal
+
+from gpugoblin.capture import products, reducing, refusals, shaping
+from gpugoblin.capture.applying import refused
+from gpugoblin.capture.array import Array, ArrayLike, as_value
+from gpugoblin.capture.caller import caller
+from gpugoblin.capture.creation import eye
+from gpugoblin.capture.elementwise import cast, elementwise
+from gpugoblin.capture.functions import matmul, matrix_transpose, tensordot, vecdot
+from gpugoblin.capture.indexing import take_index
+from gpugoblin.capture.picking import iota, pick
+from gpugoblin.errors import CaptureError
+
+__all__ = [
+    "cross",
+    "diagonal",
+    "matmul",
+    "matrix_norm",
+    "matrix_power",
+    "matrix_transpose",
+    "outer",
+    "tensordot",
+    "trace",
+    "vecdot",
+    "vector_norm",
+]
+
+Order = int | float | Literal["fro", "nuc"]
+_REFUSED: Final = {
+    name: refusals.refusal(f"linalg.{name}", *reason) for name, reason in refusals.LINALG.items()
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _REFUSED:
+        return _REFUSED[name]
+    raise AttributeError(f"gg.linalg has no attribute {name!r}")
+
+
+def outer(x1: ArrayLike, x2: ArrayLike) -> Array:
+    """All products of an element of one line with an element of the other."""
+    place = caller()
+    first, second = as_value(x1, place), as_value(x2, place)
+    if (first.spec.rank, second.spec.rank) != (1, 1):
+        raise refused("outer", [first, second], "two lines are wanted", "Pass 1-d arrays.", place)
+    column = shaping.reshape(first, (first.spec.count, 1), place)
+    return Array(elementwise("mul", (column, second), place))
+
+
+def cross(x1: ArrayLike, x2: ArrayLike, *, axis: int = -1) -> Array:
+    """The vector products of vectors of 3 along `axis`."""
+    place = caller()
+    both = [as_value(x1, place), as_value(x2, place)]
+    parts = []
+    for value in both:
+        one = shaping.normal_axis("cross", value, axis, place)
+        if value.spec.shape[one] != 3:
+            raise refused("cross", both, "the axis is not of extent 3", "Name another.", place)
+        whole = (slice(None),) * one
+        parts.append([take_index(value, (*whole, slice(n, n + 1)), place) for n in range(3)])
+    (a, b), found = parts, []
+    for n in range(3):
+        i, j = (n + 1) % 3, (n + 2) % 3
+        plus = elementwise("mul", (a[i], b[j]), place)
+        found.append(elementwise("sub", (plus, elementwise("mul", (a[j], b[i]), place)), place))
+    return Array(shaping.concat(found, axis, place))
+
+
+def diagonal(x: ArrayLike, *, offset: int = 0) -> Array:
+    """The elements of each matrix where column - row is `offset`."""
+    place = caller()
+    value = as_value(x, place)
+    if value.spec.rank < 2:
+        raise refused("diagonal", [value], "there are no two axes", "Add an axis.", place)
+    rows, columns = value.spec.shape[-2:]
+    first, second = max(0, -offset), max(0, offset)
+    count = max(0, min(rows - first, columns - second))
+    start = iota(count, place)
+    indices = [
+        elementwise("add", (start, shift), place) if shift else start for shift in (first, second)
+    ]
+    return Array(pick(value, value.spec.rank - 2, indices, place))
+
+
+def trace(x: ArrayLike, *, offset: int = 0) -> Array:
+    """The sums of the diagonals."""
+    place = caller()
+    return Array(reducing.reduce("sum", diagonal(x, offset=offset).value, -1, False, place))
+
+
+def matrix_power(x: ArrayLike, n: int) -> Array:
+    """The product of `n` times the matrix, by squaring; 0 gives the unit matrix."""
+    place = caller()
+    value = as_value(x, place)
+    if n < 0 or value.spec.rank < 2 or value.spec.shape[-1] != value.spec.shape[-2]:
+        raise refused(
+            "matrix_power", [value], f"the power {n} of that is not defined here",
+            "Use a square matrix and a power of 0 or more.", place,
+        )  # fmt: skip
+    if n == 0:
+        unit = eye(value.spec.shape[-1], dtype=value.spec.dtype).value
+        return Array(shaping.broadcast_to(unit, value.spec.shape, place))
+    found = None
+    while n:
+        if n & 1:
+            found = value if found is None else products.matmul(found, value, place)
+        n >>= 1
+        value = products.matmul(value, value, place) if n else value
+    return Array(value if found is None else found)
+
+
+def vector_norm(
+    x: ArrayLike,
+    *,
+    axis: reducing.Axis = None,
+    keepdims: bool = False,
+    ord: int | float = 2,
+) -> Array:
+    """The norm of order `ord` over `axis` (None: over all elements): 2, 1, 0, inf, -inf or any
+    other number."""
+    place = caller()
+    size = elementwise("abs", (as_value(x, place),), place)
+    if ord in (math.inf, -math.inf):
+        return Array(reducing.reduce("max" if ord > 0 else "min", size, axis, keepdims, place))
+    if ord == 0:
+        counted = cast(elementwise("ne", (size, 0.0), place), "float32", place)
+        return Array(reducing.reduce("sum", counted, axis, keepdims, place))
+    if ord == 1:
+        return Array(reducing.reduce("sum", size, axis, keepdims, place))
+    if ord == 2:
+        total = reducing.reduce(
+            "sum", elementwise("mul", (size, size), place), axis, keepdims, place
+        )
+        return Array(elementwise("sqrt", (total,), place))
+    powers = elementwise("pow", (size, float(ord)), place)
+    total = reducing.reduce("sum", powers, axis, keepdims, place)
+    return Array(elementwise("pow", (total, 1.0 / ord), place))
+
+
+def matrix_norm(x: ArrayLike, *, keepdims: bool = False, ord: Order | None = "fro") -> Array:
+    """The norm of each matrix: `fro`, 1, -1, inf or -inf."""
+    place = caller()
+    value = as_value(x, place)
+    if ord in ("fro", None):
+        return vector_norm(x, axis=(-2, -1), keepdims=keepdims)
+    if ord not in (1, -1, math.inf, -math.inf):
+        raise CaptureError(
+            "function_refused", line=place, function=f"gg.linalg.matrix_norm(ord={ord!r})",
+            reason="the catalog has no operator for singular values",
+            fix="Use fro, 1, -1, inf or -inf, or NumPy's.",
+        )  # fmt: skip
+    along, over = (-2, -1) if abs(float(ord)) == 1 else (-1, -2)
+    sums = reducing.reduce("sum", elementwise("abs", (value,), place), along, True, place)
+    chosen = "max" if float(ord) > 0 else "min"
+    found = reducing.reduce(chosen, sums, over, True, place)
+    if keepdims:
+        return Array(found)
+    return Array(shaping.reshape(found, value.spec.shape[:-2], place))
