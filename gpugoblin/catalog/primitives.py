@@ -13,6 +13,7 @@ from gpugoblin.catalog.ops import (
     cast,
     chance,
     convolution,
+    factoring,
     formula,
     gather,
     iota,
@@ -26,6 +27,8 @@ from gpugoblin.catalog.ops import (
     scatter,
     searching,
     sliding,
+    solving,
+    spectral,
 )
 from gpugoblin.catalog.prove import prove_declaration
 from gpugoblin.catalog.spec import Operator
@@ -50,6 +53,9 @@ _FAMILIES: Final = (
     iota,
     chance,
     cast,
+    solving,
+    factoring,
+    spectral,
 )
 
 

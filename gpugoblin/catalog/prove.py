@@ -127,7 +127,8 @@ def _prove_splits(
             if axis is not None
         }
         if split.output is not None:
-            extents |= {spec.shape[split.output] for spec in outputs}
+            # An axis that stays whole need not be there in every output.
+            extents |= {spec.shape[split.output] for spec in outputs if split.output < spec.rank}
         _require(
             split.kind in ("halo", "whole") or len(extents) <= 1,
             operator,

@@ -11,7 +11,16 @@ from types import MappingProxyType
 from typing import Final
 
 from gpugoblin import hashing
-from gpugoblin.catalog.composites import activation, attention, loss, norm, ranking, windows
+from gpugoblin.catalog.composites import (
+    activation,
+    attention,
+    linear,
+    loss,
+    norm,
+    ranking,
+    taking,
+    windows,
+)
 from gpugoblin.catalog.primitives import PRIMITIVES, collect
 from gpugoblin.catalog.scalars import SCALARS
 from gpugoblin.catalog.spec import Operator
@@ -19,7 +28,16 @@ from gpugoblin.errors import GraphError
 
 __all__ = ["OPERATORS", "catalog_hash", "get", "operator_versions"]
 
-_COMPOSITES: Final = (activation, attention, loss, norm, ranking, windows)
+_COMPOSITES: Final = (
+    activation,
+    attention,
+    linear,
+    loss,
+    norm,
+    ranking,
+    taking,
+    windows,
+)
 
 OPERATORS: Final[Mapping[str, Operator]] = MappingProxyType(
     dict(

@@ -21,10 +21,10 @@ from gpugoblin.catalog.formula_build import FormulaBuilder
 from gpugoblin.catalog.spec import DTYPES, TensorSpec
 from gpugoblin.graph.builder import GraphBuilder
 from gpugoblin.graph.ir import Constant, Graph, Node
-from gpugoblin.plan.flow import Flow, Held, Instance, Program
+from gpugoblin.plan.flow import Edge, Flow, Held, Instance, Program
 from gpugoblin.plan.spans import Range, box_of, count_of, length
 from gpugoblin.plan.spec import ArrayRegion, Region, TaskOutputRef
-from gpugoblin.plan.views import WINDOWED, local_attributes, local_paddings
+from gpugoblin.plan.views import WINDOWED, local_attributes, local_paddings, splits_of
 
 __all__ = [
     "FAN_IN",
@@ -122,7 +122,7 @@ def evaluate(flow: Flow, program: Program, pieces: Sequence[Range]) -> Tile:
         key.append(place)
         key.append(shape_of(own))
         for edge, box in zip(instance.operands, edges[place], strict=True):
-            key.append(_relative(boxes[edge.source], box))
+            key.append(_relative(_made(flow, instances, boxes, edge), box))
         if instance.kind == "node" and flow.makers[instance.number][1].operator in WINDOWED:
             _, node = flow.makers[instance.number]
             key.append(local_paddings(node, flow.operands(node), edges[place][0], own))
@@ -130,8 +130,30 @@ def evaluate(flow: Flow, program: Program, pieces: Sequence[Range]) -> Tile:
         if count <= MOST_BLOBS:
             key.append(_read(flow, instance, own, pieces, inputs))
     for edge, box in zip(program.sinks, sinks, strict=True):
-        key.append(_relative(boxes[edge.source], box))
+        key.append(_relative(_made(flow, instances, boxes, edge), box))
     return Tile(tuple(boxes), tuple(edges), sinks, tuple(inputs), tuple(key), count)
+
+
+def _made(
+    flow: Flow, instances: Sequence[Instance], boxes: Sequence[Box | None], edge: Edge
+) -> Box | None:
+    """The box of the output that an edge reads; instances have that of their first output.
+
+    Outputs of other shapes than the first have its parallel axes, and are whole along all others.
+    """
+    box, instance = boxes[edge.source], instances[edge.source]
+    if box is None or instance.kind != "node" or not edge.output:
+        return box
+    _, node = flow.makers[instance.number]
+    spec = node.outputs[edge.output]
+    if spec.shape == node.outputs[0].shape:
+        return box
+    parallel = {
+        split.output for split in splits_of(node, flow.operands(node)) if split.kind == "parallel"
+    }
+    return tuple(
+        box[axis] if axis in parallel else (0, extent) for axis, extent in enumerate(spec.shape)
+    )
 
 
 def _blobs(instance: Instance, own: Box, pieces: Sequence[Range]) -> int:
@@ -211,7 +233,7 @@ class _Build:
                 for output, value in enumerate(self._instance(place, instance, box)):
                     self._values[place, output] = value
         outputs = [
-            self._part(edge.source, edge.output, self._sink_dtype(edge.source, edge.output), box)
+            self._part(edge, self._sink_dtype(edge.source, edge.output), box)
             for edge, box in zip(self._program.sinks, self._tile.sinks, strict=True)
         ]
         return self._builder.build(outputs)
@@ -241,7 +263,7 @@ class _Build:
             instance.operands, self._tile.edges[place], self._flow.operands(node), strict=True
         ):
             if node.operator != "concat" or count_of(part):
-                operands.append(self._part(edge.source, edge.output, spec.dtype, part))
+                operands.append(self._part(edge, spec.dtype, part))
         first = self._builder.spec(operands[0]).shape if operands else ()
         if _moves_nothing(node, len(operands), first, box):
             return operands
@@ -249,12 +271,13 @@ class _Build:
         attributes = dict(local_attributes(node, self._flow.operands(node), part, box))
         return self._builder.apply(node.operator, node.version, operands, {**attributes})
 
-    def _part(self, place: int, output: int, dtype: str, part: Box) -> int:
+    def _part(self, edge: Edge, dtype: str, part: Box) -> int:
         """A part of what an instance made."""
         if not count_of(part):
             return self._builder.constant(np.zeros(shape_of(part), DTYPES[dtype]))
-        value = self._values[place, output]
-        relative = _relative(self._tile.boxes[place], part)
+        value = self._values[edge.source, edge.output]
+        own = _made(self._flow, self._program.instances, self._tile.boxes, edge)
+        relative = _relative(own, part)
         if shape_of(part) == self._builder.spec(value).shape:
             return value
         return self._builder.add(

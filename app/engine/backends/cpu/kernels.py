@@ -25,6 +25,7 @@ from app.engine.backends.cpu import (
     selection,
     sliding,
 )
+from app.engine.backends.cpu.matrices import MATRIX_KERNELS
 from app.engine.backends.cpu.product import matmul_into
 from app.engine.backends.spec import Kernel, View
 from app.engine.context import Context
@@ -76,6 +77,7 @@ KERNELS: Final[Mapping[str, Kernel]] = MappingProxyType(
         "topk@1": selection.topk,
         "update_slice@1": placing.update_slice,
         "window@1": sliding.window,
+        **MATRIX_KERNELS,
     }
 )
 

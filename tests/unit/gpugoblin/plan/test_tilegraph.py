@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from gpugoblin.catalog.formula_build import call_formula
 from gpugoblin.graph.builder import GraphBuilder
 from gpugoblin.graph.interpret import interpret
 from gpugoblin.plan.flow import Flow, Held, Sink, trace
@@ -103,3 +104,20 @@ def test_boxes() -> None:
     assert shape_of(((1, 3), (0, 2))) == (2, 2)
     held = Held(float32(10), (Loop(10, 4, 10),), 1, "", 0, (1,))
     assert pieces_under(held, ((3, 5),)) == (range(2),)
+
+
+def test_outputs_of_other_shapes_are_cut_along_the_axes_that_they_share() -> None:
+    builder = GraphBuilder()
+    vectors, values = builder.add_many("eigh", [builder.input(float32(6, 3, 3))])
+    doubled = builder.add("formula", [values, values], tree=call_formula("add"))
+    graph = builder.build([vectors, doubled])
+    flow = Flow.of(graph)
+    sinks = [Sink(graph.outputs[0], (Span(0), full(3), full(3)))]
+    sinks.append(Sink(graph.outputs[1], (Span(0), full(3))))
+    piece: Range = (2, 4)
+    program = trace(flow, sinks, {}, [piece])
+    tile = evaluate(flow, program, [piece])
+    matrices = np.random.default_rng(0).standard_normal((6, 3, 3)).astype(np.float32)
+    found = interpret(build(flow, program, tile, [piece]), [matrices[2:4]])
+    for part, whole in zip(found, interpret(graph, [matrices]), strict=True):
+        np.testing.assert_array_equal(part, whole[2:4])

@@ -1,0 +1,353 @@
+"""Inverse, determinants, least squares and norms, by factorizations. Owns: their declarations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from gpugoblin.catalog.along import take_along
+from gpugoblin.catalog.building import call, expression, reduced, reshaped, spread
+from gpugoblin.catalog.composite import composite
+from gpugoblin.catalog.formula_build import FormulaBuilder
+from gpugoblin.catalog.matrices import require_square
+from gpugoblin.catalog.matrix_building import (
+    diagonal,
+    identity,
+    product,
+    row_line,
+    times,
+    turned,
+)
+from gpugoblin.catalog.matrix_samples import broken, dominant, ramp
+from gpugoblin.catalog.rules import (
+    bool_attribute,
+    ints_attribute,
+    require_dtype,
+    require_rank,
+    same_dtype,
+    shapes_error,
+    text_attribute,
+)
+from gpugoblin.catalog.samples import Make, normal, sample, special, strided
+from gpugoblin.catalog.spec import Array, Attribute, Attributes, Builder, Sample, TensorSpec
+from gpugoblin.errors import GraphError
+
+__all__ = ["OPERATORS"]
+
+_FLOATS: Final = ("float32",)
+
+
+def _require_square(name: str, inputs: Sequence[TensorSpec]) -> None:
+    require_rank(name, inputs[0], 2)
+    require_dtype(name, inputs[0], _FLOATS)
+    require_square(name, inputs)
+
+
+def _require_right(name: str, factor: TensorSpec, right: TensorSpec) -> None:
+    require_rank(name, factor, 2)
+    require_rank(name, right, 2)
+    same_dtype(name, [factor, right], _FLOATS)
+    if factor.shape[:-1] != right.shape[:-1]:
+        raise shapes_error(name, [factor, right], "right sides with the matrices' rows are wanted")
+
+
+# inverse and determinants
+
+
+def _inverse(builder: Builder, inputs: Sequence[int], given: Attributes) -> tuple[int, ...]:
+    return (builder.add("solve", [inputs[0], identity(builder, inputs[0])], transpose=False),)
+
+
+def _parity(builder: Builder, order: int, dtype: str) -> int:
+    """1 for an even order of rows, -1 for an odd one, by its inversions."""
+    spec = builder.spec(order)
+    extent = spec.shape[-1]
+    places = builder.add("iota", [], count=extent, dtype="int64")
+    rows = reshaped(builder, places, (extent, 1))
+    down = reshaped(builder, order, (*spec.shape, 1))
+
+    def inverted(build: FormulaBuilder, first: int, second: int, row: int, column: int) -> int:
+        both = build.call("and", build.call("gt", first, second), build.call("lt", row, column))
+        return build.cast(both, "int64")
+
+    apart = expression(builder, [down, row_line(builder, order), rows, places], inverted)
+    count = reduced(builder, "sum", apart, (spec.rank - 1, spec.rank), keepdims=False)
+
+    def sign(build: FormulaBuilder, inversions: int) -> int:
+        one, two = build.const("int64", 1), build.const("int64", 2)
+        odd = build.call("mod", inversions, two)
+        return build.cast(build.call("sub", one, build.call("mul", two, odd)), dtype)
+
+    return expression(builder, [count], sign)
+
+
+def _factors(builder: Builder, value: int) -> tuple[int, int]:
+    """The parity of the rows' order, and the diagonal of U."""
+    both, order = builder.add_many("lu", [value])
+    return _parity(builder, order, builder.spec(value).dtype), diagonal(builder, both)
+
+
+def _whole(builder: Builder, function: str, line: int) -> int:
+    return reduced(builder, function, line, (builder.spec(line).rank - 1,), keepdims=False)
+
+
+def _det(builder: Builder, inputs: Sequence[int], given: Attributes) -> tuple[int, ...]:
+    parity, line = _factors(builder, inputs[0])
+    return (times(builder, parity, _whole(builder, "prod", line)),)
+
+
+def _slogdet(builder: Builder, inputs: Sequence[int], given: Attributes) -> tuple[int, ...]:
+    parity, line = _factors(builder, inputs[0])
+    sign = times(builder, parity, _whole(builder, "prod", call(builder, "sign", line)))
+    size = call(builder, "log", call(builder, "abs", line))
+    return sign, _whole(builder, "sum", size)
+
+
+def _scaled_inverse(builder: Builder, value: int, scale: int) -> int:
+    """scale A^-T, for a number a matrix."""
+    spec = builder.spec(value)
+    found = builder.add("solve", [value, identity(builder, value)], transpose=True)
+    return times(builder, found, reshaped(builder, scale, (*spec.shape[:-2], 1, 1)))
+
+
+def _det_grad(
+    builder: Builder,
+    inputs: Sequence[int],
+    outputs: Sequence[int],
+    seeds: Sequence[int | None],
+    given: Attributes,
+) -> tuple[int | None, ...]:
+    """det(A) A^-T (Jacobi's formula; M. B. Giles, 2008, section 2.2.4); NaN where A is singular."""
+    if seeds[0] is None:
+        return (None,)
+    return (_scaled_inverse(builder, inputs[0], times(builder, seeds[0], outputs[0])),)
+
+
+def _slogdet_grad(
+    builder: Builder,
+    inputs: Sequence[int],
+    outputs: Sequence[int],
+    seeds: Sequence[int | None],
+    given: Attributes,
+) -> tuple[int | None, ...]:
+    """A^-T by the logarithm; the sign is a step."""
+    if seeds[1] is None:
+        return (None,)
+    return (_scaled_inverse(builder, inputs[0], seeds[1]),)
+
+
+# systems
+
+
+def _require_lu_solve(inputs: Sequence[TensorSpec], given: Attributes) -> None:
+    _require_square("lu_solve", inputs)
+    _require_right("lu_solve", inputs[0], inputs[2])
+    if inputs[1].dtype != "int64" or inputs[1].shape != inputs[0].shape[:-1]:
+        raise shapes_error("lu_solve", inputs, "the second must be the order of rows that lu gives")
+
+
+def _lu_solve(builder: Builder, inputs: Sequence[int], given: Attributes) -> tuple[int, ...]:
+    both, order, right = inputs
+    shape = builder.spec(right).shape
+    places = spread(builder, reshaped(builder, order, (*shape[:-1], 1)), shape)
+    ordered = take_along(builder, right, places, len(shape) - 2)
+    found = builder.add("triangular_solve", [both, ordered], lower=True, unit_diagonal=True)
+    return (builder.add("triangular_solve", [both, found], lower=False),)
+
+
+def _lstsq(builder: Builder, inputs: Sequence[int], given: Attributes) -> tuple[int, ...]:
+    value, right = inputs
+    rows, columns = builder.spec(value).shape[-2:]
+    if rows >= columns:
+        q, r = builder.add_many("qr", [value])
+        seen = product(builder, q, right, True)
+        return (builder.add("triangular_solve", [r, seen], lower=False),)
+    q, r = builder.add_many("qr", [turned(builder, value)])
+    least = builder.add("triangular_solve", [r, right], lower=False, transpose=True)
+    return (product(builder, q, least),)
+
+
+# norms
+
+
+def _require_norm(inputs: Sequence[TensorSpec], given: Attributes) -> None:
+    require_dtype("vector_norm", inputs[0], _FLOATS)
+    axes, rank = ints_attribute(given, "axes"), inputs[0].rank
+    if not axes or list(axes) != sorted(set(axes)) or not 0 <= axes[0] <= axes[-1] < rank:
+        raise GraphError(
+            "attribute_invalid",
+            operator="vector_norm",
+            attribute="axes",
+            value=axes,
+            reason=f"rising axes from 0 to {rank - 1} are wanted, one or more",
+        )
+
+
+def _norm(builder: Builder, inputs: Sequence[int], given: Attributes) -> tuple[int, ...]:
+    axes, keep = ints_attribute(given, "axes"), bool_attribute(given, "keepdims")
+    order = text_attribute(given, "order")
+    if order == "2":
+        square = times(builder, inputs[0], inputs[0])
+        return (call(builder, "sqrt", reduced(builder, "sum", square, axes, keepdims=keep)),)
+    size = call(builder, "abs", inputs[0])
+    function = {"1": "sum", "inf": "max", "-inf": "min"}[order]
+    return (reduced(builder, function, size, axes, keepdims=keep),)
+
+
+def _norm_grad(
+    builder: Builder,
+    inputs: Sequence[int],
+    outputs: Sequence[int],
+    seeds: Sequence[int | None],
+    given: Attributes,
+) -> tuple[int | None, ...]:
+    """x / |x| for order 2, and 0 where that is 0; of the extremes equal ones share the seed."""
+    axes, order = ints_attribute(given, "axes"), text_attribute(given, "order")
+    spec = builder.spec(inputs[0])
+    if seeds[0] is None:
+        return (None,)
+    line = [1 if axis in axes else extent for axis, extent in enumerate(spec.shape)]
+    seed, norm = (reshaped(builder, one, line) for one in (seeds[0], outputs[0]))
+
+    def unit(build: FormulaBuilder, x: int, seed: int, norm: int) -> int:
+        none, one = build.const(spec.dtype, 0.0), build.const(spec.dtype, 1.0)
+        zero = build.call("eq", norm, none)
+        found = build.call("div", x, build.call("where", zero, one, norm))
+        return build.call("mul", seed, build.call("where", zero, none, found))
+
+    if order == "2":
+        return (expression(builder, [inputs[0], seed, norm], unit),)
+    if order == "1":
+        return (times(builder, spread(builder, seed, spec.shape), _sign(builder, inputs[0])),)
+
+    def extreme(build: FormulaBuilder, x: int, norm: int) -> int:
+        return build.cast(build.call("eq", build.call("abs", x), norm), spec.dtype)
+
+    chosen = expression(builder, [inputs[0], norm], extreme)
+    share = call(builder, "div", seed, reduced(builder, "sum", chosen, axes))
+    return (times(builder, times(builder, chosen, _sign(builder, inputs[0])), share),)
+
+
+def _sign(builder: Builder, value: int) -> int:
+    return call(builder, "sign", value)
+
+
+def _squares(*more: Sample) -> tuple[Sample, ...]:
+    return (
+        sample("plain", dominant(4, 4)),
+        sample("batch", dominant(2, 3, 3, 3)),
+        sample("empty", normal(0, 3, 3)),
+        sample("size_1", normal(1, 1)),
+        sample("strided", strided(dominant(3, 3))),
+        sample("special", broken(dominant(3, 3, 3))),
+        *more,
+    )
+
+
+def _order(*shape: int) -> Make:
+    """Orders of rows that lu could have given: each row's own."""
+
+    def make(generator: np.random.Generator) -> Array:
+        return generator.permuted(np.broadcast_to(np.arange(shape[-1]), shape), axis=-1)
+
+    return make
+
+
+_ORDERS: Final = ("2", "1", "inf", "-inf")
+
+OPERATORS: Final = (
+    composite(
+        "inverse",
+        (1, 1),
+        (),
+        lambda inputs, given: _require_square("inverse", inputs),
+        _inverse,
+        _squares(),
+        "The inverse of square matrices; all of it is NaN where a matrix is singular or not "
+        "finite.",
+    ),
+    composite(
+        "det",
+        (1, 1),
+        (),
+        lambda inputs, given: _require_square("det", inputs),
+        _det,
+        _squares(sample("turned", normal(4, 4)), sample("no_rows", normal(0, 0))),
+        "The determinant of square matrices, by their LU factors.",
+        _det_grad,
+    ),
+    composite(
+        "slogdet",
+        (1, 1),
+        (),
+        lambda inputs, given: _require_square("slogdet", inputs),
+        _slogdet,
+        _squares(sample("turned", normal(4, 4)), sample("no_rows", normal(0, 0))),
+        "The sign of the determinant and the logarithm of its magnitude, by LU factors: 0 and "
+        "minus infinity where the matrix is singular.",
+        _slogdet_grad,
+    ),
+    composite(
+        "lu_solve",
+        (3, 3),
+        (),
+        _require_lu_solve,
+        _lu_solve,
+        (
+            sample("plain", dominant(3, 3), _order(3), normal(3, 2)),
+            sample("batch", dominant(2, 4, 4), _order(2, 4), normal(2, 4, 1)),
+            sample("empty", normal(0, 3, 3), _order(0, 3), normal(0, 3, 2)),
+            sample("size_1", normal(1, 1), _order(1), normal(1, 1)),
+            sample("strided", strided(dominant(3, 3)), _order(3), strided(normal(3, 2))),
+            sample("special", broken(dominant(2, 3, 3)), _order(2, 3), normal(2, 3, 1)),
+        ),
+        "The solution X of A X = B from what lu gives for A: both triangles in one matrix, and the "
+        "order of the rows. Inputs: factors, order, B.",
+    ),
+    composite(
+        "lstsq",
+        (2, 2),
+        (),
+        lambda inputs, given: _require_right("lstsq", *inputs),
+        _lstsq,
+        (
+            sample("tall", ramp(5, 3), normal(5, 2)),
+            sample("square", ramp(3, 3), normal(3, 2)),
+            sample("wide", ramp(3, 5), normal(3, 2)),
+            sample("batch", ramp(2, 4, 2), normal(2, 4, 1)),
+            sample("empty", normal(0, 3, 2), normal(0, 3, 1)),
+            sample("size_1", normal(1, 1), normal(1, 1)),
+            sample("strided", strided(ramp(4, 3)), strided(normal(4, 2))),
+            sample("special", broken(ramp(2, 3, 3)), normal(2, 3, 1)),
+        ),
+        "The X with the least |A X - B| for matrices of full rank, by QR; of all of them the "
+        "shortest where A has more columns than rows.",
+    ),
+    composite(
+        "vector_norm",
+        (1, 1),
+        (
+            Attribute("axes", "ints"),
+            Attribute("keepdims", "bool", required=False, default=False),
+            Attribute("order", "choice", required=False, default="2", choices=_ORDERS),
+        ),
+        _require_norm,
+        _norm,
+        (
+            sample("rows", normal(3, 5), axes=(1,)),
+            sample("all", normal(3, 4), axes=(0, 1), keepdims=True),
+            sample("sum", normal(3, 4), axes=(0,), order="1"),
+            sample("largest", normal(3, 4), axes=(1,), order="inf"),
+            sample("smallest", normal(3, 4), axes=(1,), order="-inf", keepdims=True),
+            sample("empty", normal(0, 3), axes=(0,)),
+            sample("size_1", normal(1), axes=(0,)),
+            sample("strided", strided(normal(3, 5)), axes=(1,)),
+            sample("special", special(3, 6), axes=(1,)),
+        ),
+        "The norm of the elements along axes: the root of the sum of their squares (order 2), the "
+        "sum (1), the largest (inf) or the smallest (-inf) of their magnitudes.",
+        _norm_grad,
+    ),
+)
