@@ -18,6 +18,8 @@ from gpugoblin.catalog.composites import (
     loss,
     norm,
     ranking,
+    resampling,
+    sampling,
     taking,
     windows,
 )
@@ -35,6 +37,8 @@ _COMPOSITES: Final = (
     loss,
     norm,
     ranking,
+    resampling,
+    sampling,
     taking,
     windows,
 )
