@@ -15,6 +15,7 @@ from gpugoblin.catalog.ops import (
     convolution,
     factoring,
     formula,
+    fourier,
     gather,
     iota,
     matmul,
@@ -56,6 +57,7 @@ _FAMILIES: Final = (
     solving,
     factoring,
     spectral,
+    fourier,
 )
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from app.engine.backends.cpu import (
     chance,
     convolution,
+    fourier,
     movement,
     placing,
     pooling,
@@ -60,6 +61,7 @@ KERNELS: Final[Mapping[str, Kernel]] = MappingProxyType(
         "conv@1": convolution.conv,
         "flip@1": placing.flip,
         "fold@1": sliding.fold,
+        "fft@1": fourier.fft,
         "gather@1": selection.gather,
         "iota@1": placing.iota,
         "matmul@1": _matmul,
