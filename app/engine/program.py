@@ -65,6 +65,12 @@ class Program:
         """Memory beside inputs and outputs: arena and scratch."""
         return self.arena_bytes + self.scratch_bytes
 
+    def prepare(self) -> None:
+        """Nothing: the session gives the arena."""
+
+    def release(self) -> None:
+        """Nothing: it holds memory of Python only."""
+
     def run(
         self,
         inputs: Sequence[Array],

@@ -20,11 +20,10 @@ import numpy as np
 
 from app.engine import identity
 from app.engine.backends import backend_named
-from app.engine.compile import compile_graph
+from app.engine.backends.spec import Executable
 from app.engine.context import Cancelled, Context, KernelError
 from app.engine.dialogue import FromParent, Rate
 from app.engine.pool import Pool
-from app.engine.program import Program
 from app.engine.protocol import (
     FRAME_BYTES,
     LOG_PER_S,
@@ -119,7 +118,7 @@ class Session:
         self._logs = Rate(LOG_PER_S, LOG_PER_S)
         self._progress_due_s = 0.0
         self._cancelled: set[int] = set()
-        self._programs: dict[bytes, Program] = {}
+        self._programs: dict[bytes, Executable] = {}
         self._private = np.empty(0, np.uint8)
         np.seterr(all="ignore")
         self._pool = Pool(threads)
@@ -205,6 +204,7 @@ class Session:
             program = self._program(run)
             inputs, outputs = self._tensors(program, run)
             arena = self._memory(program)
+            program.prepare()
         except _Refusal as refusal:
             return refusal.answer
         except MemoryError:
@@ -218,7 +218,7 @@ class Session:
 
     def _compute(
         self,
-        program: Program,
+        program: Executable,
         inputs: list[Array],
         outputs: list[Array],
         arena: Array,
@@ -244,7 +244,7 @@ class Session:
             return Done(time.monotonic() - began_s, program.private_bytes)
         return Failed(code, program.position, detail, values)
 
-    def _program(self, run: Run) -> Program:
+    def _program(self, run: Run) -> Executable:
         if run.numeric_class not in self._backend.classes:
             raise _Refusal("class_unsupported", run.numeric_class)
         encoded = run.graph
@@ -257,17 +257,17 @@ class Session:
         program = self._programs.pop(key, None)
         if program is None:
             try:
-                program = compile_graph(decode_graph(encoded), self._backend, run.numeric_class)
+                program = self._backend.compile(decode_graph(encoded), run.numeric_class)
             except GraphError as cause:
                 raise _Refusal("graph_malformed", cause.code) from cause
             except GoblinError as cause:
                 raise _Refusal("class_unsupported", cause.code) from cause
         self._programs[key] = program  # the latest is last, the oldest goes first
         if len(self._programs) > PROGRAMS_KEPT:
-            self._programs.pop(next(iter(self._programs)))
+            self._programs.pop(next(iter(self._programs))).release()
         return program
 
-    def _tensors(self, program: Program, run: Run) -> tuple[list[Array], list[Array]]:
+    def _tensors(self, program: Executable, run: Run) -> tuple[list[Array], list[Array]]:
         if len(run.inputs) != len(program.input_specs):
             raise _Refusal("slot_mismatch", "inputs")
         if len(run.outputs) != len(program.output_specs):
@@ -284,7 +284,7 @@ class Session:
         ]
         return inputs, outputs
 
-    def _memory(self, program: Program) -> Array:
+    def _memory(self, program: Executable) -> Array:
         """The arena of a program, in a buffer that is kept for the next task."""
         if program.private_bytes > self._memory_bytes:
             raise _Refusal("does_not_fit", needed_bytes=program.private_bytes)

@@ -67,6 +67,7 @@ class HostSpec:
     """One engine that is wanted.
 
     Args:
+        backend: `cpu`, `vulkan` for the first card, or `vulkan:UUID`.
         memory_bytes: private memory for the arena and the scratch space of one task. What
             interpreter and BLAS take themselves comes on top (`protocol.overhead_bytes`).
         start_limit_s: from the launch to `Ready`.
@@ -78,7 +79,7 @@ class HostSpec:
     output_bytes: int
     threads: int = 1
     memory_bytes: int = 512 * MIB
-    backend: Literal["cpu"] = "cpu"
+    backend: str = "cpu"
     level: Level = "full"
     environment: dict[str, str] = field(default_factory=dict)
     start_limit_s: float = 20.0

@@ -45,7 +45,7 @@ class EngineLaunch:
         input_bytes, output_bytes: sizes of the two.
         threads: worker threads of the engine.
         memory_bytes: private memory that the engine may take (RLIMIT_DATA and the watchdog).
-        backend: `cpu` for now.
+        backend: `cpu`, `vulkan`, or `vulkan:UUID` for one card.
         level: what the caller demands; a lower level is never given in silence.
         environment: extra variables for the backend, beside the fixed list.
     """
@@ -58,6 +58,6 @@ class EngineLaunch:
     output_bytes: int
     threads: int
     memory_bytes: int
-    backend: Literal["cpu"] = "cpu"
+    backend: str = "cpu"
     level: Level = "full"
     environment: dict[str, str] = field(default_factory=dict)

@@ -5,39 +5,65 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import pytest
+
 from gpugoblin.catalog.spec import Array
+from gpugoblin.errors import EngineError
 from gpugoblin.graph.interpret import interpret
 from gpugoblin.graph.ir import Graph
+from gpugoblin.units import GIB, MIB
+from tests.helpers.cards import missing_card
 from tests.helpers.engines import RealEngine
 
-__all__ = ["BACKENDS", "CPU", "Backend"]
+__all__ = ["BACKENDS", "CPU", "VULKAN", "Backend", "Child"]
 
 
 @dataclass(frozen=True, slots=True)
 class Backend:
     """Args:
     evaluate: the outputs of a graph on inputs.
-    operators: names of the operators that it has; None for all.
+    serves: whether it has all that a graph needs.
     """
 
     name: str
     evaluate: Callable[[Graph, Sequence[Array]], Sequence[Array]]
-    operators: frozenset[str] | None = None
+    serves: Callable[[Graph], bool] = lambda graph: True
 
 
-class CpuChild:
-    """The processor backend in a real child process, started by `conftest.py`."""
+class Child:
+    """A backend in a real child process, started by `conftest.py`.
 
-    def __init__(self) -> None:
+    Args:
+        absent: why it is not there; asked once, empty where it is.
+    """
+
+    def __init__(
+        self,
+        backend: str,
+        absent: Callable[[], str] = lambda: "",
+        environment: dict[str, str] | None = None,
+        memory_bytes: int = 64 * MIB,
+    ) -> None:
+        self._memory_bytes = memory_bytes
+        self._backend = backend
+        self._absent = absent
+        self._environment = environment
         self._engine: RealEngine | None = None
+        self.reason = ""
 
     def start(self) -> None:
-        self._engine = RealEngine()
-        self._engine.engine.wait_ready()
+        self.reason = self._absent()
+        if not self.reason:
+            self._engine = RealEngine(
+                memory_bytes=self._memory_bytes,
+                backend=self._backend,
+                environment=self._environment,
+            )
+            self._engine.engine.wait_ready()
 
     def evaluate(self, graph: Graph, inputs: Sequence[Array]) -> Sequence[Array]:
         if self._engine is None:
-            raise RuntimeError("start the engine first")
+            pytest.skip(self.reason or "the engine was not started")
         return self._engine.run(graph, inputs)
 
     def close(self) -> None:
@@ -46,6 +72,24 @@ class CpuChild:
             self._engine = None
 
 
-CPU = CpuChild()
+CPU = Child("cpu")
+VULKAN = Child("vulkan", missing_card, {}, GIB)
+"""The first card, which without one is Mesa's software."""
 
-BACKENDS: list[Backend] = [Backend("reference", interpret), Backend("cpu", CPU.evaluate)]
+
+def served_by_vulkan(graph: Graph) -> bool:
+    """Has every operator of the graph, or what it is made of, a kernel there?"""
+    from app.engine.backends.vulkan.compiling import require_served
+
+    try:
+        require_served(graph)
+    except EngineError:
+        return False
+    return True
+
+
+BACKENDS: list[Backend] = [
+    Backend("reference", interpret),
+    Backend("cpu", CPU.evaluate),
+    Backend("vulkan", VULKAN.evaluate, served_by_vulkan),
+]

@@ -1,4 +1,4 @@
-"""The engines of the operator suite: one process for all its tests."""
+"""The engines of the operator suite: one process a backend for all its tests."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.conformance.backends import CPU
+from tests.conformance.backends import CPU, VULKAN
 
 
 @pytest.fixture(scope="session", autouse=True)
-def cpu_engine() -> Iterator[None]:
+def engines() -> Iterator[None]:
     """Starts before the leak fixture of any test looks, and ends after the last one."""
-    CPU.start()
+    for child in (CPU, VULKAN):
+        child.start()
     yield
-    CPU.close()
+    for child in (CPU, VULKAN):
+        child.close()

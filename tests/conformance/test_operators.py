@@ -59,6 +59,8 @@ def graph_of(operator: Operator, inputs: Sequence[Array], **attributes: object) 
 
 
 def require_conformance(backend: Backend, graph: Graph, inputs: Sequence[Array]) -> None:
+    if not backend.serves(graph):
+        pytest.skip(f"{backend.name} has no kernel for this graph yet")
     exact, bounds = error_bounds(graph, inputs)
     results = backend.evaluate(graph, inputs)
     assert specs_of(results) == graph.output_specs()
@@ -74,8 +76,6 @@ def require_conformance(backend: Backend, graph: Graph, inputs: Sequence[Array])
 def test_operator_follows_its_reference(
     backend: Backend, operator: Operator, sample: Sample
 ) -> None:
-    if backend.operators is not None and operator.name not in backend.operators:
-        pytest.skip(f"{backend.name} does not claim {operator.name}")
     inputs = sample.inputs(np.random.default_rng(20261130))
     graph = graph_of(operator, inputs, **sample.attributes)
     before = [array.tobytes() for array in inputs]

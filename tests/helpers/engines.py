@@ -24,7 +24,13 @@ __all__ = ["RealEngine"]
 class RealEngine:
     """One engine at the level `none`, and one task at a time."""
 
-    def __init__(self, threads: int = 2, memory_bytes: int = 64 * MIB) -> None:
+    def __init__(
+        self,
+        threads: int = 2,
+        memory_bytes: int = 64 * MIB,
+        backend: str = "cpu",
+        environment: dict[str, str] | None = None,
+    ) -> None:
         self.engine = Engine.start(
             HostSpec(
                 runtime=installed_runtime(),
@@ -32,6 +38,8 @@ class RealEngine:
                 output_bytes=64 * MIB,
                 threads=threads,
                 memory_bytes=memory_bytes,
+                backend=backend,
+                environment=environment or {},
                 level="none",
             )
         )

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from app.engine.backends.spec import Backend
+from app.engine.backends.spec import Served
 from gpugoblin.errors import EngineError
 
 __all__ = ["backend_named"]
 
 
-def backend_named(name: str) -> Backend:
+def backend_named(name: str) -> Served:
     """The backend `name`, its kernel table proven against the catalog.
 
+    Args:
+        name: `cpu`, `vulkan` for the first card, or `vulkan:UUID`.
+
     Raises:
-        EngineError: `kernel_missing`.
+        EngineError: `kernel_missing`, `card_missing`, `card_unsuited`, `card_failed`.
     """
     if name == "cpu":
         from app.engine.backends.cpu.backend import CpuBackend
 
         return CpuBackend()
+    family, _, uuid = name.partition(":")
+    if family == "vulkan":
+        from app.engine.backends.vulkan.backend import VulkanBackend
+
+        return VulkanBackend(uuid)
     raise EngineError("kernel_missing", backend=name, missing="every operator", unknown="none")

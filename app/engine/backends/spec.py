@@ -10,9 +10,9 @@ from typing import Protocol
 
 from app.engine.context import Context
 from gpugoblin.catalog.spec import Array, Attributes, TensorSpec
-from gpugoblin.graph.ir import Node
+from gpugoblin.graph.ir import Graph, Node
 
-__all__ = ["Backend", "Kernel", "View"]
+__all__ = ["Backend", "Executable", "Kernel", "Served", "View"]
 
 Kernel = Callable[[Sequence[Array], Sequence[Array], Attributes, Context], None]
 """Inputs, outputs to fill, attributes, context. Raises KernelError for values that it refuses."""
@@ -21,8 +21,45 @@ View = Callable[[Array, Attributes], Array]
 """The result of an operator as a view of its one input."""
 
 
-class Backend(Protocol):
-    """A card's way to compute."""
+class Executable(Protocol):
+    """A compiled graph, for tensors of exactly the given specs.
+
+    `arena_bytes` is host memory that a run is given; `private_bytes` is all that it takes beside
+    the inputs and outputs of the host; `position` is the node that an error belongs to.
+    """
+
+    @property
+    def input_specs(self) -> tuple[TensorSpec, ...]: ...
+
+    @property
+    def output_specs(self) -> tuple[TensorSpec, ...]: ...
+
+    @property
+    def arena_bytes(self) -> int: ...
+
+    @property
+    def private_bytes(self) -> int: ...
+
+    @property
+    def position(self) -> int: ...
+
+    def prepare(self) -> None:
+        """Takes what a run needs of the card. Raises MemoryError where it is not there now."""
+        ...
+
+    def run(
+        self, inputs: Sequence[Array], outputs: Sequence[Array], arena: Array, context: Context
+    ) -> None:
+        """Fills `outputs`. Raises KernelError, Cancelled."""
+        ...
+
+    def release(self) -> None:
+        """Gives back what it holds outside of Python."""
+        ...
+
+
+class Served(Protocol):
+    """What a session needs of a card."""
 
     @property
     def name(self) -> str: ...
@@ -31,6 +68,18 @@ class Backend(Protocol):
     def classes(self) -> frozenset[str]:
         """Numeric classes that it serves."""
         ...
+
+    def compile(self, graph: Graph, numeric_class: str) -> Executable:
+        """Raises EngineError `task_refused` for what it does not serve."""
+        ...
+
+    def driver(self) -> str:
+        """Names and versions of what computes, as one word."""
+        ...
+
+
+class Backend(Served, Protocol):
+    """A backend of NumPy kernels, which `app.engine.compile` compiles for."""
 
     @property
     def kernels(self) -> Mapping[str, Kernel]:
@@ -63,8 +112,4 @@ class Backend(Protocol):
 
     def readable(self, operator: str, array_like: Array) -> bool:
         """May a kernel of `operator` read an operand that lies in memory like this view?"""
-        ...
-
-    def driver(self) -> str:
-        """Names and versions of what computes, as one word."""
         ...

@@ -10,10 +10,12 @@ from app.engine.backends.cpu.elementwise import ChainBuilder, Operand
 from app.engine.backends.cpu.kernels import KERNELS, VIEWS
 from app.engine.backends.cpu.product import blas_ready
 from app.engine.backends.spec import Kernel, View
+from app.engine.compile import compile_graph
 from app.engine.context import Context
+from app.engine.program import Program
 from gpugoblin.catalog.formula import Formula
 from gpugoblin.catalog.spec import Array, TensorSpec
-from gpugoblin.graph.ir import Node
+from gpugoblin.graph.ir import Graph, Node
 
 __all__ = ["CpuBackend"]
 
@@ -59,6 +61,9 @@ class CpuBackend:
         for place, value in enumerate(kept):
             builder.store(*known[value], place)
         return builder.build().run
+
+    def compile(self, graph: Graph, numeric_class: str) -> Program:
+        return compile_graph(graph, self, numeric_class)
 
     def driver(self) -> str:
         """`numpy-2.4.6:scipy-openblas-0.3.31.188.0`."""

@@ -23,7 +23,6 @@ _NEEDED: Final = (
     "shaderInt8",
     "storageBuffer8BitAccess",
     "timelineSemaphore",
-    "vulkanMemoryModel",
 )
 MAX_FAMILIES: Final = 64
 

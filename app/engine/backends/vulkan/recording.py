@@ -74,6 +74,11 @@ class Pipelines:
         self._made.append(found[0])
         return found[0]
 
+    def destroy(self, pipeline: Any) -> None:
+        """Ends one kernel; the card must be done with it."""
+        self._made.remove(pipeline)
+        library.vkDestroyPipeline(self._device.handle, pipeline, ffi.NULL)
+
     def close(self) -> None:
         for pipeline in self._made:
             library.vkDestroyPipeline(self._device.handle, pipeline, ffi.NULL)

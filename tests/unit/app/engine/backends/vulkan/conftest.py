@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.helpers.cards import OpenCard, open_card
+
+if TYPE_CHECKING:
+    from app.engine.backends.vulkan.machine import Machine
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -22,3 +26,19 @@ def card(opened: OpenCard) -> Iterator[OpenCard]:
     opened.instance.complaints.clear()
     yield opened
     assert opened.instance.complaints == []
+
+
+@pytest.fixture(scope="session", autouse=True)
+def opened_machine(opened: OpenCard) -> Iterator[Machine]:
+    from app.engine.backends.vulkan.machine import Machine
+
+    found = Machine(opened.device.card.uuid, validated=True)
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def machine(opened_machine: Machine) -> Iterator[Machine]:
+    """A machine under the validation layer."""
+    yield opened_machine
+    opened_machine.require_no_complaint()

@@ -1,0 +1,52 @@
+"""A card through Vulkan as a backend. Owns its name, its card and what it serves."""
+
+from __future__ import annotations
+
+import os
+from typing import Final
+
+from app.engine.backends.vulkan.compiling import compile_card
+from app.engine.backends.vulkan.machine import Machine
+from app.engine.backends.vulkan.program import CardProgram
+from app.engine.backends.vulkan.table import EMITTERS
+from gpugoblin.graph.ir import Graph
+
+__all__ = ["VALIDATION_VARIABLE", "VulkanBackend"]
+
+VALIDATION_VARIABLE: Final = "GPUGOBLIN_VULKAN_VALIDATION"
+"""Set to 1 in tests: what the validation layer says ends a task as a failure."""
+
+
+class VulkanBackend:
+    """One card.
+
+    Args:
+        uuid: empty for the first card that is no software.
+
+    Raises:
+        EngineError: `card_missing`, `card_unsuited`, `card_failed`.
+    """
+
+    name = "vulkan"
+    classes = frozenset({"exact", "float32"})
+
+    def __init__(self, uuid: str = "") -> None:
+        self.machine = Machine(uuid, validated=os.environ.get(VALIDATION_VARIABLE) == "1")
+
+    @property
+    def operators(self) -> frozenset[str]:
+        """Keys of the operators that it has kernels for."""
+        return frozenset(EMITTERS) | {"formula@1", "reshape@1"}
+
+    def compile(self, graph: Graph, numeric_class: str) -> CardProgram:
+        """Raises EngineError `task_refused` for what it does not serve."""
+        return compile_card(graph, self.machine, numeric_class)
+
+    def driver(self) -> str:
+        """`vulkan-llvmpipe-Mesa_22.3.6`, at most 64 printable characters."""
+        card = self.machine.device.card
+        text = f"vulkan-{card.driver}"
+        return "".join(sign for sign in text if sign.isalnum() or sign in "-_.")[:64]
+
+    def close(self) -> None:
+        self.machine.close()

@@ -1,0 +1,263 @@
+"""A compiled graph on a card: recorded dispatches, cut into segments, replayed.
+
+Owns: recording, barriers, segments, and one run. Must not: compile.
+
+Segments end at barriers and are as long as the card was seen to need `SEGMENT_S` for; at most two
+are queued, so a cancelled task ends within two of them. Recording again needs no compilation.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from app.engine.backends.vulkan.kernel import MAX_PUSHED
+from app.engine.backends.vulkan.machine import Machine
+from app.engine.backends.vulkan.memory import Block
+from app.engine.backends.vulkan.recording import Commands
+from app.engine.backends.vulkan.stages import Stage
+from app.engine.context import Context, KernelError
+from gpugoblin.catalog.spec import Array, TensorSpec
+
+__all__ = ["CardProgram", "CardStep"]
+
+SEGMENT_S: Final = 0.1
+QUEUED: Final = 2
+ERROR_SLOT_BYTES: Final = 16
+"""An int64 and whether it was written, of one step that may refuse its values."""
+
+
+@dataclass(frozen=True, slots=True)
+class CardStep:
+    """The dispatches of one group of nodes.
+
+    Args:
+        node: that an error is reported at.
+        stages: with the place in the block of each stage's tensors: first byte and length.
+        weight: how long it takes, in arbitrary units.
+        error: axis and extent, when the step checks indices.
+    """
+
+    node: int
+    stages: tuple[tuple[Stage, tuple[tuple[int, int], ...]], ...]
+    weight: float
+    error: tuple[int, int] | None = None
+
+
+@dataclass(slots=True)
+class CardProgram:
+    """A program for tensors of exactly the given specs.
+
+    Args:
+        inputs, outputs, constants: the place of each in the block.
+        copies: (from, to, bytes) within the block, once all steps are done.
+        errors: place of the error slots in the block, one a step, and their number.
+        private_bytes: all memory of the card that a run takes.
+        position: the node that an error belongs to.
+    """
+
+    machine: Machine
+    input_specs: tuple[TensorSpec, ...]
+    output_specs: tuple[TensorSpec, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    constants: tuple[tuple[int, Array], ...]
+    steps: tuple[CardStep, ...]
+    copies: tuple[tuple[int, int, int], ...]
+    errors: tuple[int, int]
+    private_bytes: int
+    arena_bytes: int = 0
+    position: int = -1
+    _block: Block | None = None
+    _rate: float = 0.0
+    _segments: list[tuple[Commands, float]] = field(default_factory=list)
+    _kernels: dict[bytes, str] = field(default_factory=dict)
+    _tables: Block | None = None
+
+    def prepare(self) -> None:
+        """Takes the memory of a run.
+
+        Raises:
+            MemoryError: the card has not enough of it now.
+        """
+        self.machine.hold(self.private_bytes)
+
+    def run(
+        self,
+        inputs: Sequence[Array],
+        outputs: Sequence[Array],
+        arena: Array,
+        context: Context,
+    ) -> None:
+        """Fills `outputs`; `arena` is not used.
+
+        Raises:
+            KernelError, Cancelled: `position` names the node.
+        """
+        self.position = -1
+        block = self.machine.hold(self.private_bytes)
+        if block is not self._block or not 0.5 < self.machine.weight_per_s / self._rate < 2.0:
+            self._record(block)
+        self.machine.upload(block, list(zip(self.inputs, inputs, strict=True)))
+        self._replay(context)
+        self._require_no_error(block)
+        self.machine.download(block, list(zip(self.outputs, outputs, strict=True)))
+        self.machine.require_no_complaint()
+
+    # -- one run -------------------------------------------------------------------------------
+
+    def _replay(self, context: Context) -> None:
+        queue = self.machine.queue
+        pending: deque[tuple[int, float]] = deque()
+        total = sum(weight for _, weight in self._segments) or 1.0
+        try:
+            for commands, weight in self._segments:
+                context.begin_step(0.0)
+                if len(pending) == QUEUED:
+                    self._await(*pending.popleft(), total, context)
+                pending.append((queue.submit(commands), weight))
+            while pending:
+                self._await(*pending.popleft(), total, context)
+        finally:
+            for number, _ in pending:
+                self.machine.finish(number)
+
+    def _await(self, number: int, weight: float, total: float, context: Context) -> None:
+        began_s = time.monotonic()
+        while not self.machine.queue.wait(number):
+            context.check()
+        took_s = time.monotonic() - began_s
+        if took_s > SEGMENT_S / 4:
+            self.machine.weight_per_s = weight / took_s
+        context.begin_step(weight / total)
+        context.blocks(1, lambda block: None)
+
+    def _require_no_error(self, block: Block) -> None:
+        place, count = self.errors
+        if not count:
+            return
+        found = np.zeros((count, 2), np.int64)
+        self.machine.download(block, [(place, found)])
+        for step, (index, written) in zip(self.steps, found.tolist(), strict=True):
+            if written and step.error is not None:
+                self.position = step.node
+                axis, extent = step.error
+                raise KernelError("index_out_of_range", (index, axis, extent))
+
+    # -- recording -----------------------------------------------------------------------------
+
+    def _record(self, block: Block) -> None:
+        self._forget()
+        for step in self.steps:
+            for stage, _ in step.stages:
+                if stage.words not in self._kernels:
+                    self._kernels[stage.words] = self.machine.claim(stage.words)
+        self._block, self._rate = block, self.machine.weight_per_s
+        self.machine.upload(block, self.constants)
+        tables = _Tables(self.machine, block, self.steps)
+        self._tables = tables.block
+        most = self._rate * SEGMENT_S
+        weight = 0.0
+        commands = self._begin(block)
+        hazards = _Hazards()
+        for step in self.steps:
+            if weight + step.weight > most and weight:
+                commands.barrier()
+                self._end(commands, weight)
+                commands, weight, hazards = self._begin(None), 0.0, _Hazards()
+            for stage, places in step.stages:
+                if hazards.meet(stage, places):
+                    commands.barrier()
+                pipeline = self.machine.pipeline(self._kernels[stage.words])
+                commands.dispatch(pipeline, stage.groups, tables.addresses(places))
+            weight += step.weight
+        commands.barrier()
+        for source, target, size in self.copies:
+            commands.copy(block, source, block, target, size)
+        commands.barrier()
+        self._end(commands, weight)
+
+    def _begin(self, block: Block | None) -> Commands:
+        commands = Commands(self.machine.device, self.machine.pipelines)
+        place, count = self.errors
+        if block is not None and count:
+            commands.fill(block, place, ERROR_SLOT_BYTES * count)
+            commands.barrier()
+        return commands
+
+    def _end(self, commands: Commands, weight: float) -> None:
+        commands.end()
+        self._segments.append((commands, weight))
+
+    def release(self) -> None:
+        """Gives back what was recorded and compiled; the card must be done with it."""
+        self._forget()
+        self.machine.drop(list(self._kernels.values()))
+        self._kernels.clear()
+
+    def _forget(self) -> None:
+        for commands, _ in self._segments:
+            commands.close()
+        self._segments.clear()
+        if self._tables is not None:
+            self._tables.close()
+            self._tables = None
+        self._block = None
+
+
+class _Hazards:
+    """Which bytes the dispatches since the last barrier read and wrote."""
+
+    def __init__(self) -> None:
+        self._reads: list[tuple[int, int]] = []
+        self._writes: list[tuple[int, int]] = []
+
+    def meet(self, stage: Stage, places: tuple[tuple[int, int], ...]) -> bool:
+        """Whether a barrier must come before this stage; remembers the stage."""
+        cut = len(places) - stage.writes
+        reads, writes = places[:cut], places[cut:]
+        wait = any(
+            _touch(one, other)
+            for mine, theirs in (
+                (reads, self._writes),
+                (writes, self._writes),
+                (writes, self._reads),
+            )
+            for one in mine
+            for other in theirs
+        )
+        if wait:
+            self._reads, self._writes = [], []
+        self._reads.extend(reads)
+        self._writes.extend(writes)
+        return wait
+
+
+def _touch(one: tuple[int, int], other: tuple[int, int]) -> bool:
+    return one[0] < other[0] + other[1] and other[0] < one[0] + one[1]
+
+
+class _Tables:
+    """The addresses of the stages that have too many to be pushed."""
+
+    def __init__(self, machine: Machine, block: Block, steps: Sequence[CardStep]) -> None:
+        self._base = block.address
+        wide = [places for step in steps for _, places in step.stages if len(places) > MAX_PUSHED]
+        self.block: Block | None = None
+        self._filled = 0
+        if wide:
+            self.block = Block(machine.device, 8 * sum(map(len, wide)), visible=True)
+
+    def addresses(self, places: Sequence[tuple[int, int]]) -> list[int]:
+        found = [self._base + start for start, _ in places]
+        if len(found) <= MAX_PUSHED or self.block is None:
+            return found
+        start, stop = self._filled, self._filled + 8 * len(found)
+        self.block.bytes[start:stop] = np.array(found, "<u8").view(np.uint8)
+        self._filled = stop
+        return [self.block.address + start]

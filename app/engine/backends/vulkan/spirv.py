@@ -1,0 +1,213 @@
+"""SPIR-V modules as words: numbers of instructions, types, constants, sections.
+
+Owns: the layout of one compute module (SPIR-V 1.5, Vulkan 1.2; numbers from the SPIR-V
+specification). Must not: know what is computed; `kernel.py` is the language above it.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import Final
+
+__all__ = ["OPCODES", "WIDTHS", "Module"]
+
+OPCODES: Final = {
+    **{"ExtInst": 12, "Load": 61, "Store": 62, "AccessChain": 65, "CompositeExtract": 81},
+    **{"CompositeConstruct": 80, "ConvertFToS": 110, "ConvertSToF": 111, "ConvertUToF": 112},
+    **{"UConvert": 113, "SConvert": 114, "ConvertUToPtr": 120, "Bitcast": 124, "SNegate": 126},
+    **{"FNegate": 127, "IAdd": 128, "FAdd": 129, "ISub": 130, "FSub": 131, "IMul": 132},
+    **{"FMul": 133, "UDiv": 134, "SDiv": 135, "FDiv": 136, "UMod": 137, "SRem": 138},
+    **{"LogicalEqual": 164, "LogicalNotEqual": 165, "LogicalOr": 166, "LogicalAnd": 167},
+    **{"LogicalNot": 168, "Select": 169, "IEqual": 170, "INotEqual": 171, "UGreaterThan": 172},
+    **{"SGreaterThan": 173, "UGreaterThanEqual": 174, "SGreaterThanEqual": 175, "ULessThan": 176},
+    **{"SLessThan": 177, "ULessThanEqual": 178, "SLessThanEqual": 179, "FOrdEqual": 180},
+    **{"FUnordNotEqual": 183, "FOrdLessThan": 184, "FOrdGreaterThan": 186},
+    **{"FOrdLessThanEqual": 188, "FOrdGreaterThanEqual": 190, "ShiftRightLogical": 194},
+    **{"ShiftRightArithmetic": 195, "ShiftLeftLogical": 196, "BitwiseOr": 197},
+    **{"BitwiseXor": 198, "BitwiseAnd": 199, "Not": 200, "ControlBarrier": 224},
+    **{"AtomicCompareExchange": 230, "LoopMerge": 246, "SelectionMerge": 247, "Label": 248},
+    **{"Branch": 249, "BranchConditional": 250, "Return": 253},
+}
+
+WIDTHS: Final = {
+    **{"float32": 4, "int32": 4, "int64": 8, "uint32": 4, "uint64": 8, "uint8": 1},
+    **{"float32x4": 16, "int32x4": 16},
+}
+"""Kinds that lie in memory, with their bytes."""
+
+_MAGIC: Final = 0x07230203
+_VERSION: Final = 0x00010500
+_CAPABILITIES: Final = (1, 11, 39, 4448, 5347)
+"""Shader, Int64, Int8, StorageBuffer8BitAccess, PhysicalStorageBufferAddresses."""
+_PRESERVE: Final = 4466
+"""The capability SignedZeroInfNanPreserve."""
+FUNCTION: Final = 7
+STORAGE_PHYSICAL: Final = 5349
+STORAGE_PUSH: Final = 9
+STORAGE_SHARED: Final = 4
+STORAGE_INPUT: Final = 1
+
+
+def _string(text: str) -> list[int]:
+    raw = text.encode() + b"\0"
+    raw += b"\0" * (-len(raw) % 4)
+    return list(struct.unpack(f"<{len(raw) // 4}I", raw))
+
+
+class Module:
+    """The words of one module in the making. Ids are given in order, types and constants once."""
+
+    def __init__(self) -> None:
+        self._next = 1
+        self._types: dict[tuple[object, ...], int] = {}
+        self._decorations: list[int] = []
+        self._globals: list[int] = []
+        self._interface: list[int] = []
+        self._variables: list[int] = []
+        self.body: list[int] = []
+        self.extended = self.new()
+        self.entry = self.new()
+        self.first_label = self.new()
+
+    def new(self) -> int:
+        found = self._next
+        self._next += 1
+        return found
+
+    @staticmethod
+    def _put(target: list[int], opcode: int, *operands: int) -> None:
+        target.append((len(operands) + 1) << 16 | opcode)
+        target.extend(operands)
+
+    def put(self, name: str, *operands: int) -> None:
+        """An instruction of the body without a result."""
+        self._put(self.body, OPCODES[name], *operands)
+
+    def result(self, name: str, type_id: int, *operands: int) -> int:
+        """An instruction of the body with a result; its id."""
+        found = self.new()
+        self._put(self.body, OPCODES[name], type_id, found, *operands)
+        return found
+
+    def decorate(self, target: int, *decoration: int) -> None:
+        self._put(self._decorations, 71, target, *decoration)
+
+    def _global(self, key: tuple[object, ...], opcode: int, *operands: int) -> int:
+        found = self._types.get(key)
+        if found is None:
+            found = self._types[key] = self.new()
+            self._put(self._globals, opcode, found, *operands)
+        return found
+
+    # -- types and constants -------------------------------------------------------------------
+
+    def type(self, kind: str) -> int:
+        """The id of a kind: `void`, `bool`, a kind of `WIDTHS`."""
+        key = ("type", kind)
+        match kind:
+            case "void":
+                return self._global(key, 19)
+            case "bool":
+                return self._global(key, 20)
+            case "float32":
+                return self._global(key, 22, 32)
+            case "float32x4":
+                return self._global(key, 23, self.type("float32"), 4)
+            case "int32x4":
+                return self._global(key, 23, self.type("int32"), 4)
+            case "uint32x3":
+                return self._global(key, 23, self.type("uint32"), 3)
+        signed = int(not kind.startswith("u"))
+        return self._global(key, 21, int(kind.lstrip("uint")), signed)
+
+    def pointer(self, storage: int, type_id: int) -> int:
+        return self._global(("pointer", storage, type_id), 32, storage, type_id)
+
+    def constant(self, kind: str, bits: int) -> int:
+        """A constant by its bit pattern."""
+        key = ("constant", kind, bits)
+        if kind == "bool":
+            return self._typed_constant(key, 41 if bits else 42, self.type(kind))
+        words = [bits & 0xFFFFFFFF]
+        if WIDTHS[kind] == 8:
+            words.append(bits >> 32 & 0xFFFFFFFF)
+        return self._typed_constant(key, 43, self.type(kind), *words)
+
+    def _typed_constant(
+        self, key: tuple[object, ...], opcode: int, type_id: int, *words: int
+    ) -> int:
+        found = self._types.get(key)
+        if found is None:
+            found = self._types[key] = self.new()
+            self._put(self._globals, opcode, type_id, found, *words)
+        return found
+
+    # -- variables -----------------------------------------------------------------------------
+
+    def variable(self, kind: str) -> int:
+        """A variable of the function."""
+        pointer = self.pointer(FUNCTION, self.type(kind))
+        found = self.new()
+        self._put(self._variables, 59, pointer, found, FUNCTION)
+        return found
+
+    def shared(self, kind: str, count: int) -> int:
+        """An array that the threads of a group share."""
+        length = self.constant("uint32", count)
+        array = self._global(("array", kind, count), 28, self.type(kind), length)
+        return self._outer(STORAGE_SHARED, array)
+
+    def builtin(self, number: int, kind: str) -> int:
+        found = self._outer(STORAGE_INPUT, self.type(kind))
+        self.decorate(found, 11, number)
+        return found
+
+    def pushed(self, count: int) -> int:
+        """The push constants: `count` addresses of eight bytes."""
+        length = self.constant("uint32", count)
+        array = self.new()
+        self._put(self._globals, 28, array, self.type("uint64"), length)
+        self.decorate(array, 6, 8)
+        block = self.new()
+        self._put(self._globals, 30, block, array)
+        self.decorate(block, 2)
+        self._put(self._decorations, 72, block, 0, 35, 0)
+        return self._outer(STORAGE_PUSH, block)
+
+    def _outer(self, storage: int, type_id: int) -> int:
+        pointer = self.pointer(storage, type_id)
+        found = self.new()
+        self._put(self._globals, 59, pointer, found, storage)
+        self._interface.append(found)
+        return found
+
+    # -- the whole -----------------------------------------------------------------------------
+
+    def words(self, threads: Sequence[int], *, preserve: bool) -> bytes:
+        """The module, with its entry point `main` and groups of `threads`.
+
+        Args:
+            preserve: asks the driver to keep NaN, infinity and the sign of zero.
+        """
+        void = self.type("void")
+        function = self._global(("function",), 33, void)
+        out: list[int] = []
+        for capability in (*_CAPABILITIES, *((_PRESERVE,) if preserve else ())):
+            self._put(out, 17, capability)
+        self._put(out, 11, self.extended, *_string("GLSL.std.450"))
+        self._put(out, 14, 5348, 1)  # PhysicalStorageBuffer64, GLSL450
+        self._put(out, 15, 5, self.entry, *_string("main"), *self._interface)
+        self._put(out, 16, self.entry, 17, *threads)
+        if preserve:
+            self._put(out, 16, self.entry, 4461, 32)
+        out += self._decorations
+        out += self._globals
+        self._put(out, 54, void, self.entry, 0, function)
+        self._put(out, 248, self.first_label)
+        out += self._variables
+        out += self.body
+        self._put(out, 253)
+        self._put(out, 56)
+        header = [_MAGIC, _VERSION, 0, self._next, 0]
+        return struct.pack(f"<{len(header) + len(out)}I", *header, *out)

@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from app.engine.backends.vulkan.compiling import compile_card, require_served
+from app.engine.backends.vulkan.machine import Machine
+from gpugoblin.catalog.formula_build import call_formula
+from gpugoblin.catalog.spec import TensorSpec
+from gpugoblin.errors import EngineError
+from gpugoblin.graph.builder import GraphBuilder
+from tests.helpers.card_graphs import graph_of, require_right, run_graph
+
+
+def test_composite_runs_as_its_decomposition(machine: Machine) -> None:
+    rows = np.random.default_rng(1).standard_normal((3, 300)).astype(np.float32)
+    require_right(machine, graph_of("softmax", [rows], axis=1), [rows])
+
+
+def test_chain_is_one_dispatch(machine: Machine) -> None:
+    builder = GraphBuilder()
+    x = builder.input(TensorSpec("float32", (5, 7)))
+    y = builder.input(TensorSpec("float32", (7,)))
+    total = builder.add("formula", [x, y], tree=call_formula("add"))
+    root = builder.add("formula", [total], tree=call_formula("abs"))
+    graph = builder.build([builder.add("formula", [root, total], tree=call_formula("mul"))])
+    program = compile_card(graph, machine)
+    assert [len(step.stages) for step in program.steps] == [1]
+    arrays = [np.arange(35, dtype=np.float32).reshape(5, 7), np.full(7, -9, np.float32)]
+    require_right(machine, graph, arrays)
+
+
+def test_memory_is_counted_whole(machine: Machine) -> None:
+    graph = graph_of("iota", [], count=1000, dtype="int32")
+    program = compile_card(graph, machine)
+    assert 4000 <= program.private_bytes <= 4000 + 2 * 256 + 16
+
+
+def test_more_tensors_than_fit_the_push_constants(machine: Machine) -> None:
+    arrays = [np.full((2, 1), place, np.float32) for place in range(31)]
+    builder = GraphBuilder()
+    values = [builder.input(TensorSpec("float32", (2, 1))) for _ in arrays]
+    total = values[0]
+    for value in values[1:]:
+        total = builder.add("formula", [total, value], tree=call_formula("add"))
+    (result,) = run_graph(machine, builder.build([total]), arrays)
+    assert result.tolist() == [[465.0], [465.0]]
+
+
+def test_what_is_not_served_is_refused() -> None:
+    matrix = np.eye(3, dtype=np.float32)
+    with pytest.raises(EngineError) as raised:
+        require_served(graph_of("cholesky", [matrix]))
+    assert raised.value.code == "task_refused"
+    with pytest.raises(EngineError, match="integers"):
+        require_served(graph_of("permute", [matrix], axes=(1, 0)), "exact")

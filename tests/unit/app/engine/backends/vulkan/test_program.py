@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from app.engine.backends.vulkan.compiling import compile_card
+from app.engine.backends.vulkan.machine import Machine
+from app.engine.context import Cancelled, Context, KernelError
+from app.engine.pool import Pool
+from gpugoblin.catalog.formula_build import call_formula
+from gpugoblin.catalog.spec import TensorSpec
+from gpugoblin.graph.builder import GraphBuilder
+from gpugoblin.graph.ir import Graph
+from tests.helpers.card_graphs import graph_of, run_graph
+
+NOTHING = np.empty(0, np.uint8)
+
+
+def deep(steps: int) -> Graph:
+    """A reversed running sum again and again: nothing is fused, and steps wait for each other."""
+    builder = GraphBuilder()
+    value = builder.input(TensorSpec("int32", (70,)))
+    for _ in range(steps):
+        value = builder.add("flip", [value], axes=(0,))
+        shifted = builder.add("slice", [value], start=(0,), stop=(70,), step=(1,))
+        value = builder.add("formula", [value, shifted], tree=call_formula("add"))
+    return builder.build([value])
+
+
+def test_replay_on_other_tensors(machine: Machine) -> None:
+    program = compile_card(deep(3), machine)
+    pool = Pool(1)
+    for start in (0, 100):
+        data = np.arange(start, start + 70, dtype=np.int32)
+        out = np.empty(70, np.int32)
+        program.run([data], [out], NOTHING, Context(pool))
+        np.testing.assert_array_equal(out, data[::-1] * 8)
+    program.release()
+    pool.close()
+
+
+def test_segments_are_cut_again_without_compiling(machine: Machine) -> None:
+    graph = deep(4)
+    data = np.arange(70, dtype=np.int32)
+    before = machine.weight_per_s
+    try:
+        machine.weight_per_s = 1e-3
+        program = compile_card(graph, machine)
+        pool = Pool(1)
+        out = np.empty(70, np.int32)
+        program.run([data], [out], NOTHING, Context(pool))
+        np.testing.assert_array_equal(out, data * 16)
+        assert len(program._segments) == len(program.steps)
+        machine.weight_per_s = 1e12
+        program.run([data], [out], NOTHING, Context(pool))
+        assert len(program._segments) == 1
+        np.testing.assert_array_equal(out, data * 16)
+        program.release()
+        pool.close()
+    finally:
+        machine.weight_per_s = before
+
+
+def test_cancelled_before_it_begins(machine: Machine) -> None:
+    program = compile_card(deep(1), machine)
+    pool = Pool(1)
+    out = np.empty(70, np.int32)
+    with pytest.raises(Cancelled):
+        program.run([out], [out], NOTHING, Context(pool, wanted=lambda: False))
+    program.release()
+    pool.close()
+
+
+def test_progress_reaches_one(machine: Machine) -> None:
+    program = compile_card(deep(2), machine)
+    pool, seen = Pool(1), list[float]()
+    data = np.zeros(70, np.int32)
+    program.run([data], [data.copy()], NOTHING, Context(pool, report=seen.append))
+    assert seen[-1] == pytest.approx(1.0)
+    program.release()
+    pool.close()
+
+
+def test_wrong_index_names_its_node(machine: Machine) -> None:
+    inputs = [np.zeros((3, 2), np.float32), np.array([0, 7], np.int64)]
+    with pytest.raises(KernelError) as raised:
+        run_graph(machine, graph_of("gather", inputs, axis=0), inputs)
+    assert raised.value.values == (7, 0, 3)
+
+
+def test_memory_that_is_not_there(machine: Machine) -> None:
+    program = compile_card(graph_of("iota", [], count=2**31 - 1), machine)
+    with pytest.raises(MemoryError):
+        program.prepare()
