@@ -14,6 +14,9 @@ from gpugoblin import hashing
 from gpugoblin.catalog.composites import (
     activation,
     attention,
+    ctc,
+    distances,
+    likelihood,
     linear,
     loss,
     norm,
@@ -33,6 +36,9 @@ __all__ = ["OPERATORS", "catalog_hash", "get", "operator_versions"]
 _COMPOSITES: Final = (
     activation,
     attention,
+    ctc,
+    distances,
+    likelihood,
     linear,
     loss,
     norm,

@@ -9,7 +9,17 @@ import numpy as np
 
 from gpugoblin.catalog.spec import DTYPES, Array, Attributes, Sample
 
-__all__ = ["Make", "ints", "normal", "sample", "special", "strided", "truth"]
+__all__ = [
+    "Make",
+    "ints",
+    "normal",
+    "positive",
+    "sample",
+    "share",
+    "special",
+    "strided",
+    "truth",
+]
 
 Make: TypeAlias = "Callable[[np.random.Generator], Array]"
 """Text, so that importing the catalog does not import numpy.random (12 ms of an engine's start)."""
@@ -24,6 +34,16 @@ def sample(name: str, *makes: Make, **attributes: object) -> Sample:
 def normal(*shape: int, scale: float = 1.0) -> Make:
     """float32, normally distributed."""
     return lambda generator: (generator.standard_normal(shape) * scale).astype(np.float32)
+
+
+def positive(*shape: int) -> Make:
+    """float32 from 0.5 to 1.5."""
+    return lambda generator: np.asarray(generator.uniform(0.5, 1.5, shape), np.float32)
+
+
+def share(*shape: int) -> Make:
+    """float32 from 0.1 to 0.9."""
+    return lambda generator: np.asarray(generator.uniform(0.1, 0.9, shape), np.float32)
 
 
 def ints(*shape: int, dtype: str = "int32", low: int = -9, high: int = 9) -> Make:

@@ -21,7 +21,7 @@ from gpugoblin.catalog.rules import (
 from gpugoblin.catalog.samples import ints, normal, sample, special, strided
 from gpugoblin.catalog.spec import Attribute, Attributes, Builder, TensorSpec
 
-__all__ = ["OPERATORS"]
+__all__ = ["OPERATORS", "labelled"]
 
 
 def _require_entropy(inputs: Sequence[TensorSpec], attributes: Attributes) -> None:
@@ -34,25 +34,39 @@ def _require_entropy(inputs: Sequence[TensorSpec], attributes: Attributes) -> No
         raise shapes_error("cross_entropy", inputs, f"labels for all axes but {axis} are wanted")
 
 
-def _entropy(builder: Builder, inputs: Sequence[int], attributes: Attributes) -> tuple[int, ...]:
-    scores, labels = inputs
-    axis, ignored = int_attribute(attributes, "axis"), int_attribute(attributes, "ignored")
+def labelled(
+    builder: Builder, logs: int, labels: int, axis: int, ignored: int, weights: int | None = None
+) -> int:
+    """The negative of each example's element of `logs` at its label along `axis`, times the weight
+    of that class; 0 where the label is `ignored`."""
     spec = builder.spec(labels)
+    dtype = builder.spec(logs).dtype
     wide = labels if spec.dtype == "int64" else builder.add("cast", [labels], dtype="int64")
-    logs = log_softmax_steps(builder, scores, axis)
 
     def known(build: FormulaBuilder, label: int) -> int:
         skip = build.call("eq", label, build.const("int64", ignored))
         return build.call("where", skip, build.const("int64", 0), label)
 
-    def loss(build: FormulaBuilder, label: int, value: int) -> int:
+    def loss(build: FormulaBuilder, label: int, value: int, *scale: int) -> int:
         skip = build.call("eq", label, build.const("int64", ignored))
-        return build.call("where", skip, build.const("float32", 0.0), build.call("neg", value))
+        one = build.call("neg", value)
+        one = build.call("mul", one, scale[0]) if scale else one
+        return build.call("where", skip, build.const(dtype, 0.0), one)
 
     column = (*spec.shape[:axis], 1, *spec.shape[axis:])
-    places = reshaped(builder, expression(builder, [wide], known), column)
-    taken = reshaped(builder, take_along(builder, logs, places, axis), spec.shape)
-    return (expression(builder, [wide, taken], loss),)
+    places = expression(builder, [wide], known)
+    taken = take_along(builder, logs, reshaped(builder, places, column), axis)
+    operands = [wide, reshaped(builder, taken, spec.shape)]
+    if weights is not None:
+        operands.append(builder.add("gather", [weights, places], axis=0))
+    return expression(builder, operands, loss)
+
+
+def _entropy(builder: Builder, inputs: Sequence[int], attributes: Attributes) -> tuple[int, ...]:
+    scores, labels = inputs
+    axis, ignored = int_attribute(attributes, "axis"), int_attribute(attributes, "ignored")
+    logs = log_softmax_steps(builder, scores, axis)
+    return (labelled(builder, logs, labels, axis, ignored),)
 
 
 def _require_square(inputs: Sequence[TensorSpec], attributes: Attributes) -> None:
