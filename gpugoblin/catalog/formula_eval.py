@@ -112,7 +112,7 @@ def _step(
             return _cast(node.dtype, *operands[0], tracked=errors is not None)
     function = SCALARS[node.function]
     values = [value for value, _ in operands]
-    value = np.asarray(function.evaluate(*values))
+    value = _wide(np.asarray(function.evaluate(*values)))
     found = [error for _, error in operands]
     if errors is None:
         return (to_range(value) if value.dtype.kind == "f" else value), None

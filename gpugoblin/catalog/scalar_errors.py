@@ -14,14 +14,19 @@ import numpy as np
 
 from gpugoblin.catalog.rounding import Error
 from gpugoblin.catalog.spec import Array
+from gpugoblin.catalog.special_functions import digamma
 
 __all__ = [
     "Spread",
     "angle",
+    "between",
     "comparison",
+    "corners",
     "cosh",
     "erf",
     "extremum",
+    "gamma_log",
+    "gamma_slope",
     "lipschitz",
     "logic",
     "modulo",
@@ -32,6 +37,8 @@ __all__ = [
     "quotient",
     "reciprocal",
     "select",
+    "sign_copied",
+    "sign_tested",
     "tangent",
     "total",
     "unbounded",
@@ -119,6 +126,59 @@ def tangent(operands: Sequence[Array], errors: Sequence[Error], result: Array) -
     pole = np.floor(low / np.pi + 0.5) != np.floor(high / np.pi + 0.5)
     spread = np.maximum(np.abs(np.tan(low) - result), np.abs(np.tan(high) - result))
     return _settle(np.where(pole, np.inf, spread), error)
+
+
+def _between_poles(operands: Sequence[Array], error: Array) -> tuple[Array, Array, Array]:
+    """The ends of the operand's interval, and where a pole of gamma may be in it."""
+    low, high = operands[0] - error, operands[0] + error
+    return low, high, (low <= 0) & ((np.floor(low) != np.floor(high)) | (low == np.floor(low)))
+
+
+def gamma_slope(operands: Sequence[Array], errors: Sequence[Error], result: Array) -> Array:
+    """digamma rises between its poles."""
+    (error,) = _errors(errors)
+    low, high, pole = _between_poles(operands, error)
+    spread = np.maximum(np.abs(digamma(low) - result), np.abs(digamma(high) - result))
+    return _settle(np.where(pole, np.inf, spread), error)
+
+
+def gamma_log(operands: Sequence[Array], errors: Sequence[Error], result: Array) -> Array:
+    """log gamma: its slope is digamma, which is largest at an end."""
+    (error,) = _errors(errors)
+    low, high, pole = _between_poles(operands, error)
+    slope = np.maximum(np.abs(digamma(low)), np.abs(digamma(high)))
+    return _settle(np.where(pole, np.inf, error * slope), error)
+
+
+def corners(function: Callable[[Array, Array], Array]) -> Spread:
+    """For a function of two operands that is monotone in each while the other is held."""
+
+    def rule(operands: Sequence[Array], errors: Sequence[Error], result: Array) -> Array:
+        x, y = operands
+        ex, ey = _errors(errors)
+        ends = [np.abs(function(x + a * ex, y + b * ey) - result) for a in (1, -1) for b in (1, -1)]
+        return _settle(np.maximum.reduce(ends), ex, ey)
+
+    return rule
+
+
+def between(operands: Sequence[Array], errors: Sequence[Error], result: Array) -> Array:
+    """clamp moves no further than any of its three operands."""
+    found = _errors(errors)
+    return _settle(np.maximum.reduce(np.broadcast_arrays(*found)), *found)
+
+
+def sign_copied(operands: Sequence[Array], errors: Sequence[Error], result: Array) -> Array:
+    """copysign: the first operand's error, or twice its size where the sign is open."""
+    ex, ey = _errors(errors)
+    turned = (ey > 0) & (np.abs(operands[1]) <= ey)
+    return _settle(np.where(turned, 2.0 * (np.abs(operands[0]) + ex), ex), ex, ey)
+
+
+def sign_tested(operands: Sequence[Array], errors: Sequence[Error], result: Array) -> Array:
+    """signbit: 1 where the error reaches zero."""
+    (error,) = _errors(errors)
+    return np.where((error > 0) & ~(np.abs(operands[0]) > error), 1.0, 0.0)
 
 
 def cosh(operands: Sequence[Array], errors: Sequence[Error], result: Array) -> Array:

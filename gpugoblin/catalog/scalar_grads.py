@@ -13,17 +13,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Final, Protocol
+from typing import Final
+
+from gpugoblin.catalog.scalar_grads_special import SPECIAL_GRADIENTS
+from gpugoblin.catalog.terms import Emitter
 
 __all__ = ["GRADIENTS", "Emitter", "ScalarGradient"]
-
-
-class Emitter(Protocol):
-    """As much of `FormulaBuilder` as a rule needs."""
-
-    def const(self, dtype: str, value: float | int | bool) -> int: ...
-
-    def call(self, function: str, *operands: int) -> int: ...
 
 
 ScalarGradient = Callable[[Emitter, Sequence[int], int, int], tuple[int | None, ...]]
@@ -232,6 +227,7 @@ GRADIENTS: Final[Mapping[str, ScalarGradient]] = MappingProxyType(
         "ceil": _flat,
         "round": _flat,
         "trunc": _flat,
+        **SPECIAL_GRADIENTS,
     }
 )
 """The rule of every function with a float32 result."""

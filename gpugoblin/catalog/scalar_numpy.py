@@ -14,16 +14,28 @@ import numpy as np
 from gpugoblin.catalog.spec import Array
 
 __all__ = [
+    "bits_float",
+    "clamp",
+    "copysign",
+    "count_bits",
     "erf",
+    "float_bits",
     "floor_divide",
     "floor_modulo",
+    "log_sum",
+    "next_after",
     "power",
     "reciprocal",
     "reciprocal_sqrt",
     "shift_left",
     "shift_right",
+    "shift_right_logical",
     "sigmoid",
+    "sign_bit",
+    "softplus",
+    "truncated_divide",
     "truncated_modulo",
+    "x_log_y",
 ]
 
 # Interpolation of erf(x) / x - 1 in x * x on [0, 0.9], and of log(erfc(x)) on [0.93, 4], both at
@@ -139,3 +151,81 @@ def shift_right(left: Array, right: Array) -> Array:
     width = left.dtype.itemsize * 8
     valid = (right >= 0) & (right < width)
     return np.asarray(np.right_shift(left, np.where(valid, right, left.dtype.type(width - 1))))
+
+
+def shift_right_logical(left: Array, right: Array) -> Array:
+    """The bits of x shifted right, zeros behind; 0 where n is negative or at least the width."""
+    unsigned = np.dtype(f"u{left.dtype.itemsize}")
+    width = left.dtype.itemsize * 8
+    valid = (right >= 0) & (right < width)
+    places = np.where(valid, right, 0).astype(unsigned)
+    shifted = np.right_shift(left.view(unsigned), places).view(left.dtype)
+    return np.asarray(np.where(valid, shifted, left.dtype.type(0)))
+
+
+def truncated_divide(left: Array, right: Array) -> Array:
+    """Integers: the quotient rounded toward zero; 0 where the divisor is 0; the least value over -1
+    wraps to itself."""
+    down = floor_divide(left, right)
+    with np.errstate(all="ignore"):
+        rest = left - down * right
+    one = left.dtype.type(1)
+    return np.where((right != 0) & (rest != 0) & ((left < 0) != (right < 0)), down + one, down)
+
+
+def count_bits(value: Array) -> Array:
+    """How many bits of an integer's two's complement are set."""
+    unsigned = value.view(np.dtype(f"u{value.dtype.itemsize}"))
+    return np.asarray(np.bitwise_count(unsigned)).astype(value.dtype)
+
+
+def float_bits(value: Array) -> Array:
+    """The bit pattern of a float32, as int32; every NaN has one, 0x7FC00000."""
+    narrow = np.ascontiguousarray(value, np.float32).reshape(value.shape)
+    return np.where(np.isnan(narrow), np.int32(0x7FC00000), narrow.view(np.int32))
+
+
+def bits_float(value: Array) -> Array:
+    """The float32 of a bit pattern."""
+    return np.ascontiguousarray(value).reshape(value.shape).view(np.float32)
+
+
+def clamp(value: Array, low: Array, high: Array) -> Array:
+    """min(max(x, low), high): NaN where any is; `high` where the limits are crossed."""
+    return np.asarray(np.minimum(np.maximum(value, low), high))
+
+
+def copysign(value: Array, sign: Array) -> Array:
+    """|x| with the sign of y; NaN counts as positive."""
+    return np.asarray(np.copysign(value, np.where(np.isnan(sign), np.abs(sign), sign)))
+
+
+def sign_bit(value: Array) -> Array:
+    """Is the sign set? Zeros have one; NaN counts as positive."""
+    return np.asarray(np.signbit(value) & ~np.isnan(value))
+
+
+def next_after(value: Array, toward: Array) -> Array:
+    """The next float32 from x toward y."""
+    with np.errstate(all="ignore"):
+        following = np.nextafter(value.astype(np.float32), toward.astype(np.float32))
+    return np.asarray(following).astype(value.dtype)
+
+
+def softplus(value: Array) -> Array:
+    """log(1 + exp(x)), without overflow."""
+    with np.errstate(all="ignore"):
+        return np.asarray(np.maximum(value, 0) + np.log1p(np.exp(-np.abs(value))))
+
+
+def log_sum(left: Array, right: Array) -> Array:
+    """log(exp(x) + exp(y)), without overflow; equal infinities give themselves."""
+    with np.errstate(all="ignore"):
+        return np.asarray(np.logaddexp(left, right))
+
+
+def x_log_y(left: Array, right: Array) -> Array:
+    """x log y; 0 where x is 0 and y is a number."""
+    with np.errstate(all="ignore"):
+        product = left * np.log(right)
+    return np.where((left == 0) & ~np.isnan(right), left.dtype.type(0), product)

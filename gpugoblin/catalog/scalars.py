@@ -20,6 +20,7 @@ import numpy as np
 
 from gpugoblin.catalog import scalar_errors as spread
 from gpugoblin.catalog import scalar_numpy as own
+from gpugoblin.catalog import special_functions as special
 from gpugoblin.catalog.scalar_grads import GRADIENTS, ScalarGradient
 from gpugoblin.catalog.spec import Array
 
@@ -86,6 +87,10 @@ def _test(accepts: tuple[str, ...]) -> DtypeRule:
     return rule
 
 
+def _only(operand: str, result: str) -> DtypeRule:
+    return lambda dtypes: result if dtypes[0] == operand else None
+
+
 def _select(dtypes: Sequence[str]) -> str | None:
     return dtypes[1] if dtypes[0] == "bool" and dtypes[1] == dtypes[2] else None
 
@@ -98,6 +103,15 @@ def _exponent(operands: Sequence[Array], result: Array) -> Array:
     """|y log2 x|: what a power through exp2 and log2 loses."""
     size = np.abs(operands[1] * np.log2(np.abs(operands[0])))
     return np.where(np.isfinite(size), size, 0.0)
+
+
+_OWN_RULES: Final[Mapping[str, DtypeRule]] = MappingProxyType(
+    {
+        "where": _select,
+        "float_bits": _only("float32", "int32"),
+        "bits_float": _only("int32", "float32"),
+    }
+)
 
 
 def _function(
@@ -115,8 +129,7 @@ def _function(
 ) -> ScalarFunction:
     ufunc = evaluate if isinstance(evaluate, np.ufunc) else None
     dtype_rule = _test(accepts) if test else _same(accepts)
-    if name == "where":
-        dtype_rule = _select
+    dtype_rule = _OWN_RULES.get(name, dtype_rule)
     return ScalarFunction(
         name,
         arity,
@@ -195,6 +208,30 @@ _TABLE: Final = (
         16,
         growth=lambda operands, _: np.minimum(np.abs(operands[0]), 128.0),
     ),
+    _unary("asinh", 16, np.arcsinh, 16),
+    _unary("acosh", 16, np.arccosh, 16),
+    _unary("atanh", 16, np.arctanh, 16),
+    _unary("cbrt", 12, np.cbrt, 8),
+    _unary("erfc", 24, special.erfc, 24, rule=spread.erf),
+    _unary("erfinv", 24, special.erfinv, 24),
+    _unary("lgamma", 32, special.log_gamma, 24, 2.0**-16, spread.gamma_log),
+    _unary("digamma", 32, special.digamma, 24, 2.0**-17, spread.gamma_slope),
+    _unary("softplus", 16, own.softplus, 16, growth=_first),
+    _unary("sinc", 12, special.sinc, 8, _P21, spread.lipschitz(1.4, 1.3)),
+    _function("hypot", 2, 8, _FLOAT, np.hypot, spread.total, 8),
+    _function("logaddexp", 2, 20, _FLOAT, own.log_sum, spread.total, 12, _P21),
+    _function("xlogy", 2, 10, _FLOAT, own.x_log_y, spread.corners(own.x_log_y), 12),
+    _function("clamp", 3, 2, _NUMBERS, own.clamp, spread.between),
+    _function("fmin", 2, 1, _NUMBERS, np.fmin, spread.extremum),
+    _function("fmax", 2, 1, _NUMBERS, np.fmax, spread.extremum),
+    _function("copysign", 2, 1, _FLOAT, own.copysign, spread.sign_copied),
+    _function("nextafter", 2, 4, _FLOAT, own.next_after, spread.unbounded),
+    _function("truncdiv", 2, 8, _INTS, own.truncated_divide, spread.unbounded),
+    _function("float_bits", 1, 1, _FLOAT, own.float_bits, spread.unbounded),
+    _function("bits_float", 1, 1, ("int32",), own.bits_float, spread.unbounded),
+    _function("popcount", 1, 1, _INTS, own.count_bits, spread.unbounded),
+    _function("ushr", 2, 1, _INTS, own.shift_right_logical, spread.unbounded),
+    _function("signbit", 1, 1, _FLOAT, own.sign_bit, spread.sign_tested, test=True),
     _unary("floor", 1, np.floor, 0),
     _unary("ceil", 1, np.ceil, 0),
     _unary("round", 1, np.rint, 0),
