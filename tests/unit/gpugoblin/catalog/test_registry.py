@@ -95,7 +95,7 @@ def test_the_registry_cannot_be_changed() -> None:
 
 def test_the_hash_names_this_catalog() -> None:
     # Changes only when a declaration does: then devices and lab nodes must tell the two apart.
-    expected = "046e377a500a32f66d2fd96545f914b43db6bc06b12ac4d1b1d4d2c79f241960"
+    expected = "831f0133b0ebf1ff18fed1d418746146a1d83f31430d052980076c5a172f9dff"
     assert catalog_hash() == expected
 
 
