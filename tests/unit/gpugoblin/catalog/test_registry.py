@@ -95,7 +95,7 @@ def test_the_registry_cannot_be_changed() -> None:
 
 def test_the_hash_names_this_catalog() -> None:
     # Changes only when a declaration does: then devices and lab nodes must tell the two apart.
-    expected = "831f0133b0ebf1ff18fed1d418746146a1d83f31430d052980076c5a172f9dff"
+    expected = "176ed63463e791feb6d00e4120993256e8789587bf995d9b317ab4b0e9720f3c"
     assert catalog_hash() == expected
 
 
