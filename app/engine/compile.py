@@ -22,6 +22,7 @@ from app.engine.backends.spec import Backend, Kernel, View
 from app.engine.context import Context
 from app.engine.fusion import Group, groups
 from app.engine.program import Home, Program, Step
+from gpugoblin.catalog.program import specs_within
 from gpugoblin.catalog.registry import OPERATORS
 from gpugoblin.catalog.spec import DTYPES, Array, Attributes, TensorSpec
 from gpugoblin.errors import EngineError
@@ -40,7 +41,7 @@ def compile_graph(graph: Graph, backend: Backend, numeric_class: str = "float32"
     """
     expanded = expand(graph, lambda operator: operator.key in backend.kernels)
     graph, specs = expanded.graph, expanded.graph.specs()
-    if numeric_class == "exact" and any(spec.dtype == "float32" for spec in specs):
+    if numeric_class == "exact" and any(spec.dtype == "float32" for spec in specs_within(graph)):
         raise EngineError("task_refused", reason="class exact serves integers and bool only")
     return _Compiler(graph, specs, backend, expanded.origins).program()
 

@@ -52,6 +52,10 @@ class Context:
         self._done = 0.0
         self._step_share = 0.0
 
+    def inside(self) -> Context:
+        """A context for the steps of a body: it can be cancelled, and counts no progress."""
+        return Context(self.pool, self._wanted)
+
     def begin_step(self, share: float) -> None:
         """The next step is `share` of the whole task (between 0 and 1)."""
         self._step_share = share

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from gpugoblin.catalog.formula import Formula
+from gpugoblin.catalog.program import Graph
 from gpugoblin.catalog.spec import DTYPES, Attribute, AttrValue, Operator
 from gpugoblin.errors import GraphError
 
@@ -27,6 +28,7 @@ _DESCRIPTION: Final = {
     "ints": f"a tuple of at most {MAX_INTS} 64-bit integers is wanted",
     "dtype": "one of " + ", ".join(DTYPES) + " is wanted",
     "formula": "a Formula is wanted",
+    "graph": "a Graph is wanted",
 }
 
 
@@ -102,6 +104,8 @@ def _checked(operator: Operator, attribute: Attribute, value: object) -> AttrVal
             valid = type(value) is str and value in DTYPES
         case "formula":
             valid = type(value) is Formula
+        case "graph":
+            valid = type(value) is Graph  # its rules are `graph.check`
     if valid:
         return value  # type: ignore[return-value]
     reason = _DESCRIPTION.get(attribute.kind) or f"one of {', '.join(attribute.choices)} is wanted"

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Final
 
 from gpugoblin.catalog.ops import (
+    branching,
     cast,
     chance,
     convolution,
@@ -18,6 +19,7 @@ from gpugoblin.catalog.ops import (
     fourier,
     gather,
     iota,
+    looping,
     matmul,
     movement,
     order,
@@ -58,6 +60,8 @@ _FAMILIES: Final = (
     factoring,
     spectral,
     fourier,
+    branching,
+    looping,
 )
 
 

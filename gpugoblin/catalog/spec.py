@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final, Literal, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
 from gpugoblin.catalog.formula import Formula
+from gpugoblin.catalog.program import Graph
 
 __all__ = [
     "DTYPES",
@@ -22,6 +23,7 @@ __all__ = [
     "AttrValue",
     "Attribute",
     "Attributes",
+    "BodyBuilder",
     "Builder",
     "Cost",
     "Gradient",
@@ -45,7 +47,7 @@ DTYPES: Final[Mapping[str, np.dtype[Any]]] = {
 
 MAX_RANK: Final = 8
 
-AttrValue = int | bool | str | tuple[int, ...] | Formula
+AttrValue = int | bool | str | tuple[int, ...] | Formula | Graph
 Attributes = Mapping[str, AttrValue]
 
 
@@ -81,12 +83,13 @@ class Attribute:
     """One attribute of an operator.
 
     Args:
-        kind: `int`, `bool`, `ints` (a tuple), `choice` (one of `choices`), `dtype`, `formula`.
+        kind: `int`, `bool`, `ints` (a tuple), `choice` (one of `choices`), `dtype`, `formula`,
+            `graph` (a program of its own: the body of a loop).
         required: an attribute that is not required has `default`.
     """
 
     name: str
-    kind: Literal["int", "bool", "ints", "choice", "dtype", "formula"]
+    kind: Literal["int", "bool", "ints", "choice", "dtype", "formula", "graph"]
     required: bool = True
     default: AttrValue | None = None
     choices: tuple[str, ...] = ()
@@ -179,6 +182,24 @@ class Builder(Protocol):
     def add_many(
         self, operator: str, inputs: Sequence[int], **attributes: AttrValue
     ) -> tuple[int, ...]: ...
+
+
+@runtime_checkable
+class BodyBuilder(Builder, Protocol):
+    """What the gradient of an operator with bodies may call beside."""
+
+    def body(
+        self,
+        inputs: Sequence[TensorSpec],
+        write: Callable[[Builder, Sequence[int]], Sequence[int]],
+    ) -> Graph:
+        """The program that `write` makes on a builder of its own; it returns the outputs."""
+        ...
+
+    def derivative(self, body: Graph, wrt: Sequence[int], of: Sequence[int]) -> Graph:
+        """The program of the derivatives by the inputs `wrt`: its inputs are those of the body and
+        then one seed for each of the outputs `of`."""
+        ...
 
 
 Infer = Callable[[Sequence[TensorSpec], Attributes], tuple[TensorSpec, ...]]

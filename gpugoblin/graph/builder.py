@@ -7,7 +7,7 @@ whatever order they were added and whatever else was added.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from operator import index
 
@@ -15,7 +15,8 @@ import numpy as np
 
 from gpugoblin.catalog import registry
 from gpugoblin.catalog.attributes import normalize_attributes
-from gpugoblin.catalog.spec import DTYPES, Array, TensorSpec
+from gpugoblin.catalog.bodies import replay
+from gpugoblin.catalog.spec import DTYPES, Array, Builder, TensorSpec
 from gpugoblin.errors import GraphError
 from gpugoblin.graph.check import LIMITS, GraphLimits, apply, check, check_spec
 from gpugoblin.graph.ir import Constant, Graph, Node
@@ -115,6 +116,33 @@ class GraphBuilder:
         node = Node(declared.name, declared.version, canonical, operands, outputs)
         first = self._remember(node, outputs)
         return tuple(range(first, first + len(outputs)))
+
+    def body(
+        self,
+        inputs: Sequence[TensorSpec],
+        write: Callable[[Builder, Sequence[int]], Sequence[int]],
+    ) -> Graph:
+        """A program for an attribute, written on a builder of its own.
+
+        Raises:
+            GraphError: as `build`, or what `write` raises.
+        """
+        inner = GraphBuilder(self._limits.inside())
+        return inner.build(write(inner, [inner.input(spec) for spec in inputs]))
+
+    def derivative(self, body: Graph, wrt: Sequence[int], of: Sequence[int]) -> Graph:
+        """The gradients of a body alone; see `gpugoblin.graph.grad`.
+
+        Raises:
+            GraphError: as `gradient`.
+        """
+        from gpugoblin.graph.grad import gradient
+
+        joint = gradient(body, wrt, of=of, seeded=True)
+        whole = Graph(
+            joint.inputs, joint.constants, joint.nodes, joint.outputs[len(body.outputs) :]
+        )
+        return self.body(joint.inputs, lambda inner, values: replay(whole, inner, values))
 
     def spec(self, value: int) -> TensorSpec:
         """The spec of a value.

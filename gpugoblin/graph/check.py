@@ -8,7 +8,7 @@ allocated for it yet. Must not: change a graph.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, NoReturn
 
 from gpugoblin.catalog import registry
@@ -30,6 +30,7 @@ class GraphLimits:
         constant_bytes: of one constant; larger ones are inputs, named by their hash.
         constants_bytes: of all constants together.
         encoded_bytes: of the canonical bytes.
+        depth: of bodies inside of bodies; each keeps to the other limits by itself.
     """
 
     nodes: int = 16_384
@@ -42,6 +43,23 @@ class GraphLimits:
     constant_bytes: int = MIB
     constants_bytes: int = 16 * MIB
     encoded_bytes: int = 32 * MIB
+    depth: int = 4
+
+    def inside(self) -> GraphLimits:
+        """The limits of a body.
+
+        Raises:
+            GraphError: over_limit, when it is too deep.
+        """
+        if not self.depth:
+            raise GraphError(
+                "over_limit",
+                where="a body",
+                what="a depth of",
+                value=LIMITS.depth + 1,
+                limit=LIMITS.depth,
+            )
+        return replace(self, depth=self.depth - 1)
 
 
 LIMITS: Final = GraphLimits()
@@ -84,10 +102,12 @@ def apply(
     where: str,
     limits: GraphLimits = LIMITS,
 ) -> tuple[TensorSpec, ...]:
-    """The output specs of an operator on inputs of the given specs, within the limits.
+    """The output specs of an operator on inputs of the given specs, within the limits; bodies among
+    the attributes are checked first.
 
     Raises:
-        GraphError: arity_wrong, over_limit, or what the operator's `infer` raises.
+        GraphError: arity_wrong, over_limit, as `check` for bodies, or what the operator's `infer`
+            raises.
     """
     least, most = operator.arity
     if not least <= len(inputs) <= most:
@@ -95,6 +115,9 @@ def apply(
             "arity_wrong", operator=operator.key, count=len(inputs), least=least, most=most
         )
     _limit(where, "inputs", len(inputs), limits.node_inputs)
+    for _, value in attributes:
+        if type(value) is Graph:
+            check(value, limits.inside())
     outputs = operator.infer(inputs, dict(attributes))  # type: ignore[arg-type]
     for spec in outputs:
         check_spec(spec, where, limits)

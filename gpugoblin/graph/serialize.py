@@ -5,13 +5,15 @@ shortest form, specs of node outputs are not stored but inferred, attributes sta
 order without names. No name of a person's program is in it, ever. The decoder is bounded: it
 reads sizes before it makes anything, and a count can never exceed the bytes that are left.
 
-    graph     = magic "gpgG", version 1, inputs, constants, nodes, outputs
+    graph     = magic "gpgG", version 1, program
+    program   = inputs, constants, nodes, outputs
     inputs    = count, spec*            spec      = dtype (1 byte), rank, extent*
     constants = count, (spec, bytes)*   nodes     = count, node*
     node      = operator, version, attribute*, count, value*
     outputs   = count, value*           operator  = length (1 byte), ASCII
     attribute = int: zigzag | bool: 1 byte | ints: count, zigzag* | choice: 1 byte | dtype: 1 byte
               | formula: count, (function, count, node*, value, dtype (1 byte, 255 for none))*
+              | graph: program, whose nodes hold programs at most 4 deep
 """
 
 from __future__ import annotations
@@ -47,6 +49,13 @@ def encode(graph: Graph) -> bytes:
     check(graph)
     out = bytearray(_MAGIC)
     out.append(FORMAT_VERSION)
+    _put_program(out, graph)
+    if len(out) > LIMITS.encoded_bytes:
+        _over("bytes", len(out), LIMITS.encoded_bytes)
+    return bytes(out)
+
+
+def _put_program(out: bytearray, graph: Graph) -> None:
     _put_count(out, len(graph.inputs))
     for spec in graph.inputs:
         _put_spec(out, spec)
@@ -63,9 +72,6 @@ def encode(graph: Graph) -> bytes:
             _put_attribute(out, attribute, value)
         _put_values(out, node.inputs)
     _put_values(out, graph.outputs)
-    if len(out) > LIMITS.encoded_bytes:
-        _over("bytes", len(out), LIMITS.encoded_bytes)
-    return bytes(out)
 
 
 def decode(data: bytes | bytearray | memoryview, limits: GraphLimits = LIMITS) -> Graph:
@@ -81,6 +87,14 @@ def decode(data: bytes | bytearray | memoryview, limits: GraphLimits = LIMITS) -
         reader.bad("it does not begin as a graph")
     if reader.byte() != FORMAT_VERSION:
         reader.bad("the format version is unknown")
+    graph = _read_program(reader, limits)
+    if reader.left:
+        reader.bad("bytes follow the end")
+    check(graph, limits)
+    return graph
+
+
+def _read_program(reader: _Reader, limits: GraphLimits) -> Graph:
     inputs = tuple(
         reader.spec(f"input {number}", limits)
         for number in range(reader.count("inputs", limits.inputs))
@@ -98,11 +112,9 @@ def decode(data: bytes | bytearray | memoryview, limits: GraphLimits = LIMITS) -
         specs.extend(node.outputs)
         nodes.append(node)
     outputs = reader.values("outputs", limits.outputs)
-    if reader.left:
-        reader.bad("bytes follow the end")
-    graph = Graph(inputs, tuple(constants), tuple(nodes), outputs)
-    check(graph, limits)
-    return graph
+    if any(value >= len(specs) for value in outputs):
+        reader.bad("an output is not a value")
+    return Graph(inputs, tuple(constants), tuple(nodes), outputs)
 
 
 def graph_hash(graph: Graph) -> GraphHash:
@@ -154,6 +166,8 @@ def _put_attribute(out: bytearray, attribute: Attribute, value: AttrValue) -> No
     elif isinstance(value, str):
         known = attribute.choices if attribute.kind == "choice" else _DTYPES
         out.append(known.index(value))
+    elif isinstance(value, Graph):
+        _put_program(out, value)
     else:
         _put_count(out, len(value.nodes))
         for node in value.nodes:
@@ -166,7 +180,7 @@ def _put_attribute(out: bytearray, attribute: Attribute, value: AttrValue) -> No
 def _read_node(reader: _Reader, specs: list[TensorSpec], where: str, limits: GraphLimits) -> Node:
     operator = registry.get(reader.name(), reader.number())
     attributes = tuple(
-        (attribute.name, _read_attribute(reader, operator, attribute))
+        (attribute.name, _read_attribute(reader, operator, attribute, limits))
         for attribute in operator.attributes
     )
     inputs = reader.values("inputs of a node", limits.node_inputs)
@@ -176,7 +190,9 @@ def _read_node(reader: _Reader, specs: list[TensorSpec], where: str, limits: Gra
     return Node(operator.name, operator.version, attributes, inputs, outputs)
 
 
-def _read_attribute(reader: _Reader, operator: Operator, attribute: Attribute) -> AttrValue:
+def _read_attribute(
+    reader: _Reader, operator: Operator, attribute: Attribute, limits: GraphLimits
+) -> AttrValue:
     match attribute.kind:
         case "int":
             return reader.integer()
@@ -189,6 +205,8 @@ def _read_attribute(reader: _Reader, operator: Operator, attribute: Attribute) -
             return reader.choice(attribute.choices)
         case "dtype":
             return reader.choice(_DTYPES)
+        case "graph":
+            return _read_program(reader, limits.inside())
     count = reader.count("nodes of a formula", MAX_FORMULA_NODES)
     return Formula(tuple(_read_formula_node(reader) for _ in range(count)))
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from app.engine.backends.cpu import (
     chance,
+    control,
     convolution,
     fourier,
     movement,
@@ -58,6 +59,7 @@ KERNELS: Final[Mapping[str, Kernel]] = MappingProxyType(
         "broadcast@1": movement.broadcast,
         "cast@1": selection.cast,
         "concat@1": movement.concat,
+        "cond@1": control.cond,
         "conv@1": convolution.conv,
         "flip@1": placing.flip,
         "fold@1": sliding.fold,
@@ -72,6 +74,7 @@ KERNELS: Final[Mapping[str, Kernel]] = MappingProxyType(
         "reduce@1": reduce.reduce,
         "reduce_arg@1": reduce.reduce_arg,
         "reshape@1": movement.reshape,
+        "scan@1": control.scan,
         "scan_reduce@1": scan.scan_reduce,
         "scatter@1": scattering.scatter,
         "searchsorted@1": searching.searchsorted,
@@ -79,6 +82,7 @@ KERNELS: Final[Mapping[str, Kernel]] = MappingProxyType(
         "topk@1": selection.topk,
         "update_slice@1": placing.update_slice,
         "window@1": sliding.window,
+        "while_loop@1": control.while_loop,
         **MATRIX_KERNELS,
     }
 )

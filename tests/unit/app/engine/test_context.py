@@ -42,3 +42,15 @@ def test_an_error_of_values_carries_them() -> None:
     error = KernelError("index_out_of_range", (5, 0, 3))
     assert error.code == "index_out_of_range"
     assert error.values == (5, 0, 3)
+
+
+def test_inside_a_body_only_cancelling_goes_on(pool: Pool) -> None:
+    seen: list[float] = []
+    wanted = [True]
+    inside = Context(pool, wanted=lambda: wanted[0], report=seen.append).inside()
+    inside.begin_step(1.0)
+    inside.blocks(2, lambda block: None)
+    assert seen == []
+    wanted[0] = False
+    with pytest.raises(Cancelled):
+        inside.check()

@@ -8,6 +8,7 @@ from gpugoblin.catalog.spec import TensorSpec
 from gpugoblin.errors import GraphError
 from gpugoblin.graph.builder import GraphBuilder
 from gpugoblin.graph.check import GraphLimits
+from gpugoblin.graph.interpret import interpret
 from gpugoblin.units import MIB
 
 VECTOR = TensorSpec("float32", (4,))
@@ -131,3 +132,18 @@ def test_limits_are_checked_when_something_is_added() -> None:
     x = builder.input(TensorSpec("float32", (5,)))
     with pytest.raises(GraphError, match="over_limit"):
         builder.add("broadcast", [x], shape=(3, 5))
+
+
+def test_bodies_and_their_derivatives() -> None:
+    builder = GraphBuilder()
+    spec = TensorSpec("float32", (3,))
+    body = builder.body(
+        [spec, spec], lambda inner, values: [inner.add("formula", values, tree=call_formula("mul"))]
+    )
+    assert body.output_specs() == (spec,)
+    back = builder.derivative(body, [0, 1], [0])
+    assert back.inputs == (spec, spec, spec)
+    x, y, seed = (np.array(line, np.float32) for line in ([1, 2, 3], [4, 5, 6], [1, 0, 2]))
+    by_x, by_y = interpret(back, [x, y, seed])
+    np.testing.assert_array_equal(by_x, seed * y)
+    np.testing.assert_array_equal(by_y, seed * x)

@@ -145,3 +145,13 @@ def test_every_size_has_a_limit(name: str) -> None:
 
 def test_the_limits_of_the_house() -> None:
     assert (LIMITS.rank, LIMITS.constant_bytes) == (8, 2**20)
+
+
+def test_a_broken_body_is_refused_before_anything_reads_it() -> None:
+    spec = TensorSpec("float32", (2,))
+    broken = Graph((spec,), (), (), (7,))
+    builder = GraphBuilder()
+    with pytest.raises(GraphError, match="graph_malformed"):
+        builder.add("scan", [builder.input(spec)], body=broken, carries=1, length=1)
+    with pytest.raises(GraphError, match="attribute_invalid"):
+        builder.add("scan", [builder.input(spec)], body=3, carries=1, length=1)

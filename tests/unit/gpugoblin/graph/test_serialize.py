@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpugoblin.catalog.formula_build import FormulaBuilder, call_formula
-from gpugoblin.catalog.spec import TensorSpec
+from gpugoblin.catalog.spec import Builder, TensorSpec
 from gpugoblin.errors import GraphError
 from gpugoblin.graph.builder import GraphBuilder
 from gpugoblin.graph.check import GraphLimits
@@ -51,6 +51,29 @@ def with_constants() -> Graph:
     return builder.build([picked, x, picked])
 
 
+def looped() -> Graph:
+    """A loop with a choice in its body, and a constant there."""
+    builder = GraphBuilder()
+    start, steps = builder.input(f32(3)), builder.input(f32(4, 3))
+
+    def twice(inner: Builder, values: Sequence[int]) -> Sequence[int]:
+        two = inner.constant(np.array(2, np.float32))
+        return [inner.add("formula", [values[0], two], tree=call_formula("mul"))]
+
+    def write(inner: Builder, values: Sequence[int]) -> Sequence[int]:
+        assert isinstance(inner, GraphBuilder)
+        total = inner.add("reduce", [values[1]], axes=(0,), function="sum")
+        none = inner.constant(np.array(0, np.float32))
+        positive = inner.add("formula", [total, none], tree=call_formula("gt"))
+        same = inner.body([f32(3)], lambda _, operands: operands)
+        grown = inner.body([f32(3)], twice)
+        return [inner.add("cond", [positive, values[0]], if_false=same, if_true=grown)]
+
+    body = builder.body([f32(3), f32(3)], write)
+    inputs = [start, steps]
+    return builder.build([builder.add("scan", inputs, body=body, carries=1, length=4, slices=1)])
+
+
 def identity() -> Graph:
     builder = GraphBuilder()
     builder.input(f32())
@@ -72,6 +95,7 @@ GRAPHS: dict[str, Callable[[], Graph]] = {
     "cast": lambda: one("cast", TensorSpec("bool", ()), dtype="int64"),
     "concat": lambda: one("concat", f32(2, 3), f32(2, 0), f32(2, 1), axis=1),
     "constants": with_constants,
+    "looped": looped,
 }
 
 
@@ -184,3 +208,22 @@ def test_equal_programs_have_equal_hashes_and_others_do_not() -> None:
 def test_a_malformed_graph_is_not_encoded() -> None:
     with pytest.raises(GraphError, match="graph_malformed"):
         encode(Graph((f32(2),), (), (), (1,)))
+
+
+def test_bodies_are_no_deeper_than_the_limit() -> None:
+    builder = GraphBuilder()
+    inner = builder.body([f32(2)], lambda _, values: values)
+
+    def around(body: Graph, limits: GraphLimits) -> Graph:
+        outer = GraphBuilder(limits)
+        start = outer.input(f32(2))
+        return outer.build([outer.add("scan", [start], body=body, carries=1, length=1)])
+
+    wide = GraphLimits(depth=9)
+    for _ in range(4):
+        inner = around(inner, wide)
+    assert decode(encode(inner)) == inner
+    with pytest.raises(GraphError, match="over_limit"):
+        encode(around(inner, wide))
+    with pytest.raises(GraphError, match="over_limit"):
+        decode(encode(inner), GraphLimits(depth=3))

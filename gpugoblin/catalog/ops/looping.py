@@ -1,0 +1,492 @@
+"""scan and while_loop: programs that run again on what they gave. Owns: their declarations.
+
+Both carry values from step to step. The reference carries them in float64, so that the bound, which
+follows every step, says how far float32 may lie from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from gpugoblin.catalog.bodies import (
+    MOST_STEPS,
+    body_attribute,
+    body_builder,
+    body_cost,
+    floats,
+    invalid,
+    replay,
+    require_specs,
+    traced,
+)
+from gpugoblin.catalog.body_samples import apply_formula, body
+from gpugoblin.catalog.building import call, filled
+from gpugoblin.catalog.ops.branching import narrowed, whole_axes
+from gpugoblin.catalog.program import Graph, Node
+from gpugoblin.catalog.rules import bool_attribute, int_attribute, shapes_error
+from gpugoblin.catalog.samples import ints, normal, sample, special, strided
+from gpugoblin.catalog.spec import (
+    Array,
+    Attribute,
+    Attributes,
+    Builder,
+    Cost,
+    Operator,
+    Split,
+    TensorSpec,
+    Tolerance,
+)
+
+__all__ = ["OPERATORS", "SCAN", "WHILE_LOOP"]
+
+
+def _require_count(operator: str, name: str, value: int, most: int) -> int:
+    if not 0 <= value <= most:
+        raise invalid(operator, name, value, f"0 to {most} is wanted")
+    return value
+
+
+# scan
+
+
+def _parts(attributes: Attributes) -> tuple[Graph, int, int, int]:
+    """Body, number of carried values, number of sliced inputs, steps."""
+    return (
+        body_attribute(attributes, "body"),
+        int_attribute(attributes, "carries"),
+        int_attribute(attributes, "slices"),
+        int_attribute(attributes, "length"),
+    )
+
+
+def _scan_infer(inputs: Sequence[TensorSpec], attributes: Attributes) -> tuple[TensorSpec, ...]:
+    inner, carries, slices, length = _parts(attributes)
+    _require_count("scan", "length", length, MOST_STEPS)
+    _require_count("scan", "carries", carries, len(inputs))
+    _require_count("scan", "slices", slices, len(inputs) - carries)
+    sliced = inputs[carries : carries + slices]
+    if any(not spec.rank or spec.shape[0] != length for spec in sliced):
+        raise shapes_error("scan", sliced, f"a first axis of {length} steps is wanted")
+    steps = [TensorSpec(spec.dtype, spec.shape[1:]) for spec in sliced]
+    rest = inputs[carries + slices :]
+    require_specs("scan", "body", inner.inputs, [*inputs[:carries], *steps, *rest])
+    results = inner.output_specs()
+    require_specs("scan", "body", results[:carries], inputs[:carries])
+    stacked = [TensorSpec(spec.dtype, (length, *spec.shape)) for spec in results[carries:]]
+    return (*results[:carries], *stacked)
+
+
+def _scan_cost(
+    inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec], attributes: Attributes
+) -> Cost:
+    inner, _, _, length = _parts(attributes)
+    one = body_cost(inner)
+    # Carried values are there twice: what a step reads, and what it writes.
+    scratch = one.scratch_bytes + 2 * sum(spec.nbytes + 64 for spec in inner.output_specs())
+    return Cost(one.flops * length, one.bytes_read * length, one.bytes_written * length, scratch)
+
+
+def _order(attributes: Attributes) -> Sequence[int]:
+    length = int_attribute(attributes, "length")
+    return range(length)[::-1] if bool_attribute(attributes, "reverse") else range(length)
+
+
+def _scan_reference(inputs: Sequence[Array], attributes: Attributes) -> tuple[Array, ...]:
+    inner, carries, slices, length = _parts(attributes)
+    found = traced(inner)
+    values = list(inputs[:carries])
+    sliced, rest = inputs[carries : carries + slices], inputs[carries + slices :]
+    specs = inner.output_specs()
+    stacked = [_room(spec, length) for spec in specs[carries:]]
+    for step in _order(attributes):
+        known = found.evaluate([*values, *(array[step] for array in sliced), *rest])
+        results = [known[value] for value in found.outputs]
+        values = results[:carries]
+        for room, result in zip(stacked, results[carries:], strict=True):
+            room[step] = result
+    wanted = [
+        *specs[:carries],
+        *(TensorSpec(spec.dtype, (length, *spec.shape)) for spec in specs[carries:]),
+    ]
+    return narrowed([*values, *stacked], wanted, inputs)
+
+
+def _room(spec: TensorSpec, length: int) -> Array:
+    dtype = np.dtype(np.float64 if spec.dtype == "float32" else spec.dtype)
+    return np.zeros((length, *spec.shape), dtype)
+
+
+def _scan_splits(inputs: Sequence[TensorSpec], attributes: Attributes) -> tuple[Split, ...]:
+    return whole_axes(inputs, _scan_infer(inputs, attributes)[0])
+
+
+def _scan_propagate(
+    inputs: Sequence[Array],
+    errors: Sequence[Array | None],
+    outputs: Sequence[Array],
+    attributes: Attributes,
+) -> tuple[Array | None, ...]:
+    """Step by step: the errors of what is carried are those of the next step's operands."""
+    inner, carries, slices, length = _parts(attributes)
+    found = traced(inner)
+    values, loose = list(inputs[:carries]), list(errors[:carries])
+    sliced = [
+        (array, None if error is None else np.broadcast_to(error, array.shape))
+        for array, error in zip(inputs, errors, strict=True)
+    ][carries : carries + slices]
+    specs = inner.output_specs()
+    stacked = [np.zeros((length, *spec.shape)) for spec in specs[carries:]]
+    for step in _order(attributes):
+        operands = [*values, *(array[step] for array, _ in sliced), *inputs[carries + slices :]]
+        known = found.evaluate(operands)
+        of = found.errors(
+            known,
+            [
+                *loose,
+                *(None if error is None else error[step] for _, error in sliced),
+                *errors[carries + slices :],
+            ],
+        )
+        values, loose = [known[value] for value in found.outputs[:carries]], list(of[:carries])
+        for room, error in zip(stacked, of[carries:], strict=True):
+            room[step] = 0.0 if error is None else error
+    return (*loose, *stacked)
+
+
+def _scan_grad(
+    builder: Builder,
+    inputs: Sequence[int],
+    outputs: Sequence[int],
+    seeds: Sequence[int | None],
+    attributes: Attributes,
+) -> tuple[int | None, ...]:
+    """The values carried into each step are found by one more scan and kept; then the steps are
+    gone through the other way, each with the derivative of the body."""
+    inner, carries, slices, length = _parts(attributes)
+    bodies = body_builder(builder)
+    specs, results = inner.inputs, inner.output_specs()
+    wrt, of = floats(specs), floats(results)
+    found: list[int | None] = [None] * len(inputs)
+    if not wrt or not of:
+        return tuple(found)
+    back = bodies.derivative(inner, wrt, of)
+    first = [place for place in wrt if place < carries]
+    middle = [place for place in wrt if carries <= place < carries + slices]
+    last = [place for place in wrt if place >= carries + slices]
+    kept = _kept(builder, inner, inputs, attributes)
+    late = [place for place in of if place >= carries]
+    sums = [*first, *last]
+
+    def write(step: Builder, values: Sequence[int]) -> Sequence[int]:
+        sown, before = values[: len(sums)], list(values[len(sums) :])
+        seeded = before[carries + slices : carries + slices + len(late)]
+        rest = before[carries + slices + len(late) :]
+        operands = [*before[: carries + slices], *rest, *sown[: len(first)], *seeded]
+        shares = dict(zip(wrt, replay(back, step, operands), strict=True))
+        grown = [
+            call(step, "add", total, shares[place])
+            for total, place in zip(sown[len(first) :], last, strict=True)
+        ]
+        return [*(shares[place] for place in first), *grown, *(shares[place] for place in middle)]
+
+    start = [seeds[place] if place in first else None for place in sums]
+    sown = [
+        filled(builder, specs[place]) if seed is None else seed
+        for place, seed in zip(sums, start, strict=True)
+    ]
+    over = [
+        filled(builder, builder.spec(outputs[place])) if seed is None else seed
+        for place, seed in ((place, seeds[place]) for place in late)
+    ]
+    sliced = inputs[carries : carries + slices]
+    steps = [*specs[: carries + slices], *(results[place] for place in late)]
+    reached = builder.add_many(
+        "scan",
+        [*sown, *kept, *sliced, *over, *inputs[carries + slices :]],
+        body=bodies.body(
+            [*(specs[place] for place in sums), *steps, *specs[carries + slices :]], write
+        ),
+        carries=len(sums),
+        length=length,
+        reverse=not bool_attribute(attributes, "reverse"),
+        slices=len(steps),
+    )
+    for place, result in zip((*sums, *middle), reached, strict=True):
+        found[place] = result
+    return tuple(found)
+
+
+def _kept(
+    builder: Builder, inner: Graph, inputs: Sequence[int], attributes: Attributes
+) -> tuple[int, ...]:
+    """What each step was given of the carried values, stacked."""
+    carries = int_attribute(attributes, "carries")
+    if not carries:
+        return ()
+
+    def write(step: Builder, values: Sequence[int]) -> Sequence[int]:
+        return [*replay(inner, step, values)[:carries], *values[:carries]]
+
+    saving = body_builder(builder).body(inner.inputs, write)
+    return builder.add_many("scan", inputs, **{**attributes, "body": saving})[carries:]
+
+
+# while_loop
+
+
+def _while_parts(attributes: Attributes) -> tuple[Graph, Graph, int, int]:
+    """Body, test, number of carried values, most steps."""
+    return (
+        body_attribute(attributes, "body"),
+        body_attribute(attributes, "test"),
+        int_attribute(attributes, "carries"),
+        int_attribute(attributes, "limit"),
+    )
+
+
+def _while_infer(inputs: Sequence[TensorSpec], attributes: Attributes) -> tuple[TensorSpec, ...]:
+    inner, test, carries, limit = _while_parts(attributes)
+    _require_count("while_loop", "limit", limit, MOST_STEPS)
+    if not 1 <= carries <= len(inputs):
+        raise invalid("while_loop", "carries", carries, f"1 to {len(inputs)} is wanted")
+    require_specs("while_loop", "body", inner.inputs, inputs)
+    require_specs("while_loop", "body", inner.output_specs(), inputs[:carries])
+    require_specs("while_loop", "test", test.inputs, inputs)
+    require_specs("while_loop", "test", test.output_specs(), [TensorSpec("bool", ())])
+    return (*inputs[:carries], TensorSpec("int64", ()), TensorSpec("bool", ()))
+
+
+def _while_cost(
+    inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec], attributes: Attributes
+) -> Cost:
+    """As if it made all steps that it may."""
+    inner, test, _, limit = _while_parts(attributes)
+    costs = [body_cost(inner), body_cost(test)]
+    kept = 2 * sum(spec.nbytes + 64 for spec in inner.output_specs())
+    return Cost(
+        limit * sum(cost.flops for cost in costs),
+        limit * sum(cost.bytes_read for cost in costs),
+        limit * sum(cost.bytes_written for cost in costs) + 9,
+        kept + sum(cost.scratch_bytes for cost in costs),
+    )
+
+
+def _while_errors(
+    inputs: Sequence[Array], errors: Sequence[Array | None], attributes: Attributes
+) -> list[Array | None] | None:
+    """The errors of the carried values; None where a test is open."""
+    inner, test, carries, limit = _while_parts(attributes)
+    step, question = traced(inner), traced(test)
+    values, loose, rest = list(inputs[:carries]), list(errors[:carries]), inputs[carries:]
+    for count in range(limit + 1):
+        known = question.evaluate([*values, *rest])
+        (of,) = question.errors(known, [*loose, *errors[carries:]])
+        if of is not None and np.any(of > 0):
+            return None
+        if count == limit or not known[question.outputs[0]]:
+            break
+        known = step.evaluate([*values, *rest])
+        loose = list(step.errors(known, [*loose, *errors[carries:]]))
+        values = [known[value] for value in step.outputs]
+    return loose
+
+
+def _while_reference(inputs: Sequence[Array], attributes: Attributes) -> tuple[Array, ...]:
+    inner, test, carries, limit = _while_parts(attributes)
+    step, question = traced(inner), traced(test)
+    values, rest = list(inputs[:carries]), inputs[carries:]
+    count, ended = 0, False
+    while True:
+        ended = not question.evaluate([*values, *rest])[question.outputs[0]]
+        if ended or count == limit:
+            break
+        known = step.evaluate([*values, *rest])
+        values = [known[value] for value in step.outputs]
+        count += 1
+    specs = [*inner.output_specs(), TensorSpec("int64", ()), TensorSpec("bool", ())]
+    return narrowed([*values, np.array(count, np.int64), np.array(ended)], specs, inputs)
+
+
+def _while_splits(inputs: Sequence[TensorSpec], attributes: Attributes) -> tuple[Split, ...]:
+    return whole_axes(inputs, inputs[0])
+
+
+def _while_propagate(
+    inputs: Sequence[Array],
+    errors: Sequence[Array | None],
+    outputs: Sequence[Array],
+    attributes: Attributes,
+) -> tuple[Array | None, ...]:
+    """Step by step; anything where a test is open."""
+    loose = _while_errors(inputs, errors, attributes)
+    if loose is None:
+        return tuple(np.full(output.shape, np.inf) for output in outputs)
+    return (*loose, None, None)
+
+
+# samples
+
+
+def _line(*shape: int) -> TensorSpec:
+    return TensorSpec("float32", shape)
+
+
+def _running(*shape: int) -> Graph:
+    """c, x -> c x, c + x."""
+    spec = _line(*shape)
+    nodes = (apply_formula("mul", (0, 1), spec), apply_formula("add", (0, 1), spec))
+    return body((spec, spec), nodes, (2, 3))
+
+
+def _recurrent(rows: int, columns: int) -> Graph:
+    """h, x, w -> tanh(h w + x), and that again: a recurrent network."""
+    plain = (("transpose_a", False), ("transpose_b", False))
+    spec, weights = _line(rows, columns), _line(columns, columns)
+    nodes = (
+        Node("matmul", 1, plain, (0, 2), (spec,)),
+        apply_formula("add", (3, 1), spec),
+        apply_formula("tanh", (4,), spec),
+    )
+    return body((spec, spec, weights), nodes, (5, 5))
+
+
+def _halving(*shape: int) -> dict[str, Graph]:
+    """x, y, n: halves x and counts n down while n is above 0."""
+    spec, count = _line(*shape), TensorSpec("int32", ())
+    one, none = np.array(1, np.int32), np.array(0, np.int32)
+    step = body(
+        (spec, count, spec),
+        (apply_formula("mul", (0, 2), spec), apply_formula("sub", (1, 3), count)),
+        (4, 5),
+        (one,),
+    )
+    more = body(
+        (spec, count, spec), (apply_formula("gt", (1, 3), TensorSpec("bool", ())),), (4,), (none,)
+    )
+    return {"body": step, "test": more}
+
+
+_SCANNED: Final = {"carries": 1, "slices": 1}
+
+SCAN: Final = Operator(
+    name="scan",
+    version=1,
+    arity=(1, 64),
+    attributes=(
+        Attribute("body", "graph"),
+        Attribute("carries", "int"),
+        Attribute("length", "int"),
+        Attribute("reverse", "bool", required=False, default=False),
+        Attribute("slices", "int", required=False, default=0),
+    ),
+    infer=_scan_infer,
+    cost=_scan_cost,
+    reference=_scan_reference,
+    splits=_scan_splits,
+    tolerance=Tolerance(propagate=_scan_propagate),
+    samples=(
+        sample("running", normal(3), normal(4, 3), body=_running(3), length=4, **_SCANNED),
+        sample(
+            "reverse", normal(2), normal(5, 2), body=_running(2), length=5, reverse=True, **_SCANNED
+        ),
+        sample(
+            "recurrent",
+            *(normal(2, 3), normal(4, 2, 3), normal(3, 3, scale=0.5)),
+            body=_recurrent(2, 3),
+            length=4,
+            **_SCANNED,
+        ),
+        sample(
+            "repeated",
+            normal(3),
+            normal(3),
+            body=body((_line(3), _line(3)), (apply_formula("mul", (0, 1), _line(3)),), (2,)),
+            carries=1,
+            length=3,
+        ),
+        sample(
+            "mapped",
+            normal(4, 3),
+            body=body((_line(3),), (apply_formula("exp", (0,), _line(3)),), (1,)),
+            carries=0,
+            length=4,
+            slices=1,
+        ),
+        sample("no_steps", normal(3), normal(0, 3), body=_running(3), length=0, **_SCANNED),
+        sample("empty", normal(0), normal(2, 0), body=_running(0), length=2, **_SCANNED),
+        sample("size_1", normal(1), normal(1, 1), body=_running(1), length=1, **_SCANNED),
+        sample(
+            "strided",
+            *(strided(normal(3)), strided(normal(4, 3))),
+            body=_running(3),
+            length=4,
+            **_SCANNED,
+        ),
+        sample("special", special(6), special(3, 6), body=_running(6), length=3, **_SCANNED),
+    ),
+    summary="A program run `length` times, from the first step or with `reverse` from the last. "
+    "Inputs: the `carries` carried values at first, `slices` tensors of which each step gets its "
+    "part along the first axis, and the rest, which every step gets. The body gives the carried "
+    "values for the next step and what is stacked. Outputs: the carried values at last, then the "
+    "stacks.",
+    grad=_scan_grad,
+)
+
+WHILE_LOOP: Final = Operator(
+    name="while_loop",
+    version=1,
+    arity=(1, 64),
+    attributes=(
+        Attribute("body", "graph"),
+        Attribute("carries", "int"),
+        Attribute("limit", "int"),
+        Attribute("test", "graph"),
+    ),
+    infer=_while_infer,
+    cost=_while_cost,
+    reference=_while_reference,
+    splits=_while_splits,
+    tolerance=Tolerance(propagate=_while_propagate),
+    samples=(
+        sample(
+            "counted", normal(3), ints(low=2, high=5), normal(3), carries=2, limit=9, **_halving(3)
+        ),
+        sample(
+            "stopped", normal(3), ints(low=5, high=5), normal(3), carries=2, limit=2, **_halving(3)
+        ),
+        sample(
+            "none", normal(3), ints(low=0, high=0), normal(3), carries=2, limit=9, **_halving(3)
+        ),
+        sample(
+            "empty", normal(0), ints(low=2, high=2), normal(0), carries=2, limit=4, **_halving(0)
+        ),
+        sample(
+            "size_1", normal(1), ints(low=1, high=1), normal(1), carries=2, limit=4, **_halving(1)
+        ),
+        sample(
+            "strided",
+            *(strided(normal(3)), ints(low=3, high=3), strided(normal(3))),
+            carries=2,
+            limit=4,
+            **_halving(3),
+        ),
+        sample(
+            "special",
+            special(6),
+            ints(low=3, high=3),
+            special(6),
+            carries=2,
+            limit=4,
+            **_halving(6),
+        ),
+    ),
+    summary="A program run while another one, the test, gives true, at most `limit` times. Inputs: "
+    "the `carries` carried values, which the body gives anew, and the rest, which both get. "
+    "Outputs: the carried values at last, the number of steps (int64), and whether the test ended "
+    "it (bool).",
+)
+
+OPERATORS: Final = (SCAN, WHILE_LOOP)

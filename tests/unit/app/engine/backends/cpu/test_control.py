@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from app.engine.backends.cpu.control import cond, scan, while_loop
+from app.engine.context import Cancelled, Context
+from app.engine.pool import Pool
+from gpugoblin.catalog.registry import get
+from gpugoblin.catalog.spec import Array, Sample
+
+
+@pytest.fixture
+def pool() -> Iterator[Pool]:
+    made = Pool(2)
+    yield made
+    made.close()
+
+
+def case(operator: str, name: str) -> tuple[Sample, list[Array], list[Array]]:
+    sample = next(one for one in get(operator).samples if one.name == name)
+    inputs = list(sample.inputs(np.random.default_rng(0)))
+    attributes = {"reverse": False, "slices": 0, **sample.attributes}
+    expected = list(get(operator).reference(inputs, attributes))
+    return sample, inputs, expected
+
+
+@pytest.mark.parametrize(
+    ("operator", "name"),
+    [("cond", "first"), ("scan", "recurrent"), ("scan", "reverse"), ("while_loop", "counted")],
+)
+def test_bodies_run_on_their_own_arena(pool: Pool, operator: str, name: str) -> None:
+    sample, inputs, expected = case(operator, name)
+    outputs = [np.empty_like(one) for one in expected]
+    seen: list[float] = []
+    kernel = {"cond": cond, "scan": scan, "while_loop": while_loop}[operator]
+    attributes = {"reverse": False, "slices": 0, **sample.attributes}
+    kernel(inputs, outputs, attributes, Context(pool, report=seen.append))
+    for found, wanted in zip(outputs, expected, strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-5)
+    assert seen == []  # a body's steps are no progress of the task
+
+
+def test_a_cancelled_loop_stops(pool: Pool) -> None:
+    sample, inputs, expected = case("scan", "running")
+    outputs = [np.empty_like(one) for one in expected]
+    attributes = {"reverse": False, **sample.attributes}
+    with pytest.raises(Cancelled):
+        scan(inputs, outputs, attributes, Context(pool, wanted=lambda: False))
