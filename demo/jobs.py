@@ -31,6 +31,13 @@ PATCH_ROWS = 23_296
 """Patches of the two photographs: their correlations take 23,296^2 * 4 bytes = 2.02 GiB."""
 
 
+SUBSPACE = 16
+ROUNDS = 12
+BLOCK_ROWS = 1024
+COMPARED_EVERY = 4
+"""Of the large result every fourth block of rows is compared with NumPy's."""
+
+
 @dataclass(frozen=True, slots=True)
 class Figures:
     """One job: the network against NumPy alone on this machine, in memory.
@@ -79,10 +86,27 @@ def gram(digits: Digits) -> Principal:
     alone = centered @ centered.T
     numpy_s = time.perf_counter() - start_s
     matrix = job.array[:, :]
-    values, vectors = np.linalg.eigh(matrix.astype(np.float64))
-    points = (vectors[:, -2:] * np.sqrt(values[-2:])).astype(np.float32)
+    points = _principal_plane(matrix)
     error = float(np.abs(matrix - alone).max())
     return Principal(Figures("Gram matrix of the digits", job, network_s, numpy_s, error), points)
+
+
+def _principal_plane(gram: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    """The coordinates along the two largest eigenvectors: float32[n, 2].
+
+    Subspace iteration (Golub and Van Loan, Matrix Computations, section 8.2.4) instead of all 1,797
+    eigenvectors: with 16 vectors the error shrinks about tenfold a round here.
+    """
+    matrix = gram.astype(np.float64)
+    basis = np.random.default_rng(0).standard_normal((len(matrix), SUBSPACE))
+    for _ in range(ROUNDS):
+        basis, _ = np.linalg.qr(matrix @ basis)
+    values, turns = np.linalg.eigh(basis.T @ matrix @ basis)
+    vectors = basis @ turns[:, :-3:-1]
+    # An eigenvector's sign is free; fixed, so that the picture looks the same every time.
+    signs = np.sign(vectors[np.abs(vectors).argmax(axis=0), [0, 1]])
+    points: npt.NDArray[np.float32] = (vectors * signs * np.sqrt(values[:-3:-1])).astype(np.float32)
+    return points
 
 
 def neighbors(digits: Digits) -> Neighbors:
@@ -128,18 +152,15 @@ def submit_patches(source: Path, target: Path) -> gg.Job:
 
 
 def patches(job: gg.Job, source: Path, target: Path, start_s: float) -> Figures:
-    """The figures of the finished job; NumPy's own time includes writing its result to disk."""
+    """The figures of the finished job. NumPy's own time is without writing its result to disk."""
     network_s = time.perf_counter() - start_s
     rows = np.load(source)
     start_s = time.perf_counter()
     product = rows @ rows.T
-    alone = target.with_suffix(".numpy")
-    product.tofile(alone)
     numpy_s = time.perf_counter() - start_s
-    alone.unlink()
     ours = np.load(target, mmap_mode="r")
     error = max(
-        float(np.abs(ours[at : at + 1024] - product[at : at + 1024]).max())
-        for at in range(0, len(rows), 1024)
+        float(np.abs(ours[at : at + BLOCK_ROWS] - product[at : at + BLOCK_ROWS]).max())
+        for at in range(0, len(rows), COMPARED_EVERY * BLOCK_ROWS)
     )
     return Figures("Correlations of image patches", job, network_s, numpy_s, error)

@@ -11,6 +11,7 @@ import socket
 import time
 import tomllib
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -67,12 +68,21 @@ class Network:
 
     def _start(self) -> None:
         address, pin = self._start_coordinator()
-        self._start_node(address, pin)
-        for owner in sorted({contributor.owner for contributor in self._contributors}):
-            self._coordinator("account", "add", owner)
+        # Contributors start their engines while the lab and the accounts are made.
         for contributor in self._contributors:
-            self._enrol(contributor, address, pin)
+            self._configure(contributor, address, pin)
             self.start_contributor(contributor)
+        owners = sorted({contributor.owner for contributor in self._contributors})
+        with ThreadPoolExecutor(2) as operators:
+            node = operators.submit(self._start_node, address, pin)
+            accounts = [
+                operators.submit(self._coordinator, "account", "add", own) for own in owners
+            ]
+            for account in accounts:
+                account.result()
+            enrolled = [operators.submit(self._approve, each) for each in self._contributors]
+            for done in (*enrolled, node):
+                done.result()
 
     def _start_coordinator(self) -> tuple[str, str]:
         config = self._coordinator_config
@@ -114,7 +124,7 @@ class Network:
                 raise RuntimeError(f"the lab node did not start:\n{self.processes.log('node')}")
             time.sleep(0.05)
 
-    def _enrol(self, contributor: Contributor, coordinator: str, pin: str) -> None:
+    def _configure(self, contributor: Contributor, coordinator: str, pin: str) -> None:
         state = self.root / contributor.name
         config = self.root / f"{contributor.name}.toml"
         config.write_text(
@@ -123,11 +133,11 @@ class Network:
             f"[processor]\nthreads = {self._threads}\nshare = true\n",
             encoding="utf-8",
         )
-        name = f"{contributor.name}-enrol"
-        self.processes.start(name, "gpugoblin", ["agent", "enrol", "--config", str(config)])
-        code = self.processes.await_match(name, r"\b[A-Z0-9]{4}-[A-Z0-9]{4}\b")
+
+    def _approve(self, contributor: Contributor) -> None:
+        """What the operator does for a device whose owner has told the code."""
+        code = self.processes.await_match(contributor.name, r"\b[A-Z0-9]{4}-[A-Z0-9]{4}\b")
         self._coordinator("approve", code, "--account", contributor.owner)
-        self.processes.await_end(name)
 
     def start_contributor(self, contributor: Contributor) -> None:
         config = self.root / f"{contributor.name}.toml"

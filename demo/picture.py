@@ -25,15 +25,23 @@ def draw(path: Path, digits: Digits, plane: Principal, near: Neighbors, report: 
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
 
     figure, (left, middle, right) = pyplot.subplots(
-        1, 3, figsize=(15, 5), dpi=100, layout="constrained", width_ratios=(4, 5, 4)
+        1,
+        3,
+        figsize=(15, 5),
+        dpi=100,
+        layout=ConstrainedLayoutEngine(wspace=0.06),
+        width_ratios=(4, 5, 4),
     )
     colors = pyplot.get_cmap("tab10")
     for label in range(10):
         chosen = plane.points[digits.labels == label]
         left.scatter(chosen[:, 0], chosen[:, 1], s=9, color=colors(label), label=str(label))
-    left.legend(title="digit", fontsize=8, markerscale=2, loc="upper left", ncols=2)
+    left.legend(
+        title="digit", fontsize=8, markerscale=2, loc="center left", bbox_to_anchor=(1, 0.5)
+    )
     left.set(title="1,797 digits in their principal plane", xlabel="component 1")
     left.set_ylabel("component 2")
 

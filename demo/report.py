@@ -78,8 +78,8 @@ def show(report: Report, console: Console) -> None:
     console.print(
         f"{report.verified} tasks verified, {report.wrong} wrong results caught, {report.lost} "
         f"lost tasks done again; {format_seconds(report.total_s)} in all. One machine plays all "
-        "parts here, so the network cannot be faster than NumPy alone: what you see is what "
-        "verification and transport cost."
+        "parts here, so the network cannot be faster than NumPy alone (which here leaves its "
+        "result in memory): what you see is what verification and transport cost."
     )
 
 

@@ -21,6 +21,7 @@ from gpugoblin.blobs.store import BlobStore
 from gpugoblin.clock import Clock
 from gpugoblin.errors import GoblinError, NodeError, StoreError
 from server_stub.node import answers, items, leftovers, results
+from server_stub.node.disk_rate import DiskRate
 from server_stub.node.executors.base import Executor, Fleet
 from server_stub.node.executors.grid import GridExecutor
 from server_stub.node.executors.local import LocalExecutor
@@ -91,6 +92,7 @@ class Node:
         self.key = key
         self.rng: random.Random = random.SystemRandom()
         self.planner = Planner()
+        self.disk = DiskRate(settings.state)
         self.work = WorkRunner(
             pool, self._build, self._finished, self._failed, 2 * settings.check_workers
         )

@@ -201,7 +201,9 @@ async def _plan_for(
             "job_too_large", needed=format_bytes(summary.memory_bound_bytes),
             available=format_bytes(memory), executor=executor,
         )  # fmt: skip
-    found = estimate.times(summary, moved, executor, local, grid, node.settings.grid_startup_s)
+    write = await asyncio.to_thread(node.disk.bytes_per_s, summary.bytes_out)
+    startup_s = node.settings.grid_startup_s
+    found = estimate.times(summary, moved, executor, local, grid, startup_s, write)
     held = memory if executor == "local" else 2 * summary.memory_bound_bytes
     reply = estimate.as_reply(summary, found, executor, held)
     return _Choice(executor, limits, plan, reply, moved)

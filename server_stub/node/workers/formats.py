@@ -6,6 +6,8 @@ result. Must not: read or write array elements.
 
 from __future__ import annotations
 
+import ctypes
+import errno
 import json
 import math
 import os
@@ -216,8 +218,30 @@ def _zarr_2(path: Path, root: Path) -> ZarrHeader:
     return ZarrHeader(dtype_name(path, dtype), shape, (), header.get("fill_value"))
 
 
+def _reserve(descriptor: int, nbytes: int) -> None:
+    """Takes the room of a file on the disk in large pieces, where the file system can.
+
+    Tiles are written and synced in any order; without this a file of 1 GiB ends in some 14,000
+    pieces, and deleting it took 40 s on a disk that is told of each freed piece. The C library's
+    `posix_fallocate` would write zeros where the file system cannot, which is worse than nothing.
+
+    Raises:
+        OSError: no room is left.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    if not hasattr(libc, "fallocate"):
+        return
+    offset = ctypes.c_int64
+    while libc.fallocate(ctypes.c_int(descriptor), 0, offset(0), offset(nbytes)) != 0:
+        number = ctypes.get_errno()
+        if number in (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL):
+            return
+        if number != errno.EINTR:
+            raise OSError(number, os.strerror(number))
+
+
 def _create(path: Path, header: bytes, nbytes: int) -> None:
-    """A file of its full size, sparse: tiles are written in any order, holes read as zeros."""
+    """A file of its full size: tiles are written in any order, what is not there reads as zeros."""
     require_space(path, len(header) + nbytes)
     with io_errors(path, nbytes):
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
@@ -225,6 +249,8 @@ def _create(path: Path, header: bytes, nbytes: int) -> None:
         try:
             os.write(descriptor, header)
             os.ftruncate(descriptor, len(header) + nbytes)
+            if nbytes:
+                _reserve(descriptor, len(header) + nbytes)
             os.fsync(descriptor)
         finally:
             os.close(descriptor)

@@ -1,77 +1,60 @@
-"""Estimates: the slowest resource sets the pace."""
+"""Estimates: what shares cores or a disk is added up, what does not goes on side by side."""
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+
 import pytest
 
-from gpugoblin.catalog.spec import TensorSpec
 from gpugoblin.errors import PlanError
-from gpugoblin.graph.builder import GraphBuilder
-from gpugoblin.plan.estimate import CardRates, NodeRates, alone_s, estimate, require_gain
-from gpugoblin.plan.spec import Limits
-from gpugoblin.plan.tiles import ProductPlan, plan_product
+from gpugoblin.plan.estimate import Estimate, GridRates, NodeRates, estimate, require_gain
+from gpugoblin.plan.spec import PlanSummary
 
-FAST = NodeRates(2e11, 1e9, 1e9)
-
-
-def product(size: int) -> ProductPlan:
-    builder = GraphBuilder()
-    values = [builder.input(TensorSpec("float32", (size, size))) for _ in range(2)]
-    return plan_product(builder.build([builder.add("matmul", values)]), Limits(512 << 20))
+SUMMARY = PlanSummary("product", 100, 10**13, 10**12, 10**9, 10**10, 10**6, (4, 4))
+NODE = NodeRates(1e11, 1e9, 5e8, hash_bytes_per_s=1e10)
 
 
-def test_arithmetic_bound() -> None:
-    plan = product(16384)
-    found = estimate(plan, FAST)
-    flops = 2 * 16384**3
-    assert alone_s(plan, FAST) == pytest.approx(flops / 2e11)
-    assert flops / 2e11 < found.seconds < 1.05 * flops / 2e11
-    assert 0.95 < found.gain < 1
-    assert found.bytes_out == 4 * 16384**2
+def test_the_own_engine_pays_for_computing_checks_hashes_and_writes() -> None:
+    found = estimate(SUMMARY, NODE)
+    assert found.seconds == pytest.approx(100 + 10 + 1.1 + 20)
+    assert found.alone_s == pytest.approx(100 + 20)
+    assert found.gain == pytest.approx(120 / 131.1)
 
 
-def test_disk_bound() -> None:
-    plan = product(2048)
-    slow = NodeRates(1e15, 1e6, 1e6)
-    found = estimate(plan, slow)
-    total = plan.summary()
-    assert found.seconds == pytest.approx((total.bytes_in + total.bytes_out) / 1e6)
-    assert found.gain == pytest.approx(1)
+def test_reading_hides_behind_computing_until_it_is_slower() -> None:
+    slow = replace(NODE, read_bytes_per_s=1e6)
+    assert estimate(SUMMARY, slow).seconds == pytest.approx(1000 + 20)
+    assert estimate(SUMMARY, slow).alone_s == pytest.approx(1000 + 20)
 
 
-def test_cards_share_the_tasks() -> None:
-    plan = product(16384)
-    node = NodeRates(1e11, 1e10, 1e10, link_bytes_per_s=1e12)
-    one = estimate(plan, node, [CardRates(1e12)], executor="grid")
-    four = estimate(plan, node, [CardRates(1e12)] * 4, executor="grid", start_s=3.0)
-    assert one.seconds == pytest.approx(2 * 16384**3 / 1e12, rel=1e-3)
-    assert four.seconds == pytest.approx(one.seconds / 4 + 3, rel=1e-3)
-    assert four.gain > one.gain > 1
-    require_gain(four, forced=False)
+@pytest.mark.parametrize(
+    ("grid", "moved_bytes", "seconds"),
+    [
+        (GridRates(10, 1e12, 1e9), 0, 31.1),  # the node checks, hashes and writes
+        (GridRates(10, 1e11, 1e9), 0, 100.0),  # the cards compute
+        (GridRates(10, 1e12, 1e7), 10**9, 100.0),  # the links
+        (GridRates(1000, 1e12, 1e9), 0, 100.0),  # more cards than tasks: the last one
+    ],
+)
+def test_on_the_grid_the_slowest_sets_the_pace(
+    grid: GridRates, moved_bytes: int, seconds: float
+) -> None:
+    found = estimate(SUMMARY, NODE, grid, moved_bytes=moved_bytes, start_s=5.0)
+    assert found.seconds == pytest.approx(5.0 + seconds)
+    assert found.alone_s == pytest.approx(120)
 
 
-def test_a_slow_link_is_no_gain() -> None:
-    plan = product(2048)
-    node = NodeRates(1e11, 1e10, 1e10, link_bytes_per_s=1e6)
-    found = estimate(plan, node, [CardRates(1e14)], executor="grid")
-    assert found.gain < 1
+def test_a_rate_of_nothing_takes_for_ever_and_nothing_takes_no_time() -> None:
+    assert estimate(SUMMARY, replace(NODE, write_bytes_per_s=0.0)).seconds == math.inf
+    empty = PlanSummary("product", 0, 0, 0, 0, 0, 0, ())
+    found = estimate(empty, replace(NODE, write_bytes_per_s=0.0))
+    assert (found.seconds, found.gain) == (0.0, 1.0)
+
+
+def test_no_gain_is_refused_unless_forced() -> None:
+    require_gain(Estimate(5.0, 10.0), forced=False)
+    require_gain(Estimate(10.0, 5.0), forced=True)
     with pytest.raises(PlanError) as caught:
-        require_gain(found, forced=False)
+        require_gain(Estimate(10.0, 5.0), forced=False)
     assert caught.value.code == "plan_no_gain"
-    require_gain(found, forced=True)
-    require_gain(estimate(plan, node), forced=False)
-
-
-def test_nobody_is_there() -> None:
-    found = estimate(product(2048), FAST, [], executor="grid")
-    assert found.seconds == float("inf")
-    assert found.gain == 0
-
-
-def test_one_task_takes_as_long_as_on_the_fastest_card() -> None:
-    plan = product(1024)
-    assert plan.count == 1
-    node = NodeRates(1e11, 1e12, 1e12, 1e13, 1e13)
-    cards = [CardRates(1e10)] * 100
-    found = estimate(plan, node, cards, executor="grid")
-    assert found.seconds == pytest.approx(2 * 1024**3 / 1e10)

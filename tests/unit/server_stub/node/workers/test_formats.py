@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import errno
 from pathlib import Path
 
 import numpy as np
@@ -51,11 +53,32 @@ def test_zarr_round_trip(tmp_path: Path) -> None:
     assert header.fill == 0.0
 
 
-def test_raw_is_sparse(tmp_path: Path) -> None:
+def test_raw_has_its_room_and_reads_as_zeros(tmp_path: Path) -> None:
     assert create_raw(tmp_path / "x", "float32", (1024, 1024)) == 0
     status = (tmp_path / "x").stat()
     assert status.st_size == 4 * 1024**2
-    assert status.st_blocks * 512 < 1024**2
+    assert status.st_blocks * 512 >= 4 * 1024**2
+    assert not any((tmp_path / "x").read_bytes())
+
+
+@pytest.mark.parametrize(
+    ("number", "is_refused"), [(errno.EOPNOTSUPP, False), (errno.ENOSPC, True)]
+)
+def test_a_file_system_that_cannot_reserve(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, is_refused: bool
+) -> None:
+    class Libc:
+        def fallocate(self, *_: object) -> int:
+            ctypes.set_errno(number)
+            return -1
+
+    monkeypatch.setattr("ctypes.CDLL", lambda *_, **__: Libc())
+    if is_refused:
+        with pytest.raises(StoreError, match="disk"):
+            create_raw(tmp_path / "x", "float32", (16,))
+    else:
+        create_raw(tmp_path / "x", "float32", (16,))
+        assert (tmp_path / "x").stat().st_size == 64
 
 
 def test_nothing_is_overwritten(tmp_path: Path) -> None:
