@@ -93,6 +93,13 @@ class Shared:
             value = self._kernel.select(value, 1, 0, "uint32")
         self._kernel.module.put("Store", self._place(index), value.id)
 
+    def set_part(self, index: Value, part: Value, value: Value) -> None:
+        """One of the four elements of a vector."""
+        module = self._kernel.module
+        pointer = module.pointer(STORAGE_SHARED, module.type(value.kind))
+        found = module.result("AccessChain", pointer, self._id, index.id, part.id)
+        module.put("Store", found, value.id)
+
 
 class Kernel:
     """One kernel in the making.

@@ -14,6 +14,7 @@ from typing import Final
 from app.engine.backends.vulkan.emission import Emission
 from app.engine.backends.vulkan.kernel import Kernel, Shared, Variable
 from app.engine.backends.vulkan.stages import Stage, stage
+from app.engine.backends.vulkan.streaming import fits, streamed
 from app.engine.backends.vulkan.values import Value
 from gpugoblin.catalog.rounding import MATMUL_BLOCK
 from gpugoblin.catalog.rules import bool_attribute
@@ -71,6 +72,8 @@ def matmul(
     problem = Problem.of(attributes, inputs, outputs[0])
     if outputs[0].count == 0:
         return Emission(())
+    if fits(problem):
+        return Emission((streamed(problem),))
     tiles = MIDDLE if min(problem.m, problem.n) > 32 else SMALL
     return Emission((_general(problem, tiles),))
 

@@ -197,7 +197,8 @@ class Commands:
             "making a command buffer",
         )
         self._buffer = self.buffers[0]
-        begin = make.make("CommandBufferBeginInfo")
+        flags = constant("VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT")
+        begin = make.make("CommandBufferBeginInfo", flags=flags)
         require(library.vkBeginCommandBuffer(self._buffer, begin), "recording")
         if self._stamps:
             kind = constant("VK_QUERY_TYPE_TIMESTAMP")
