@@ -25,6 +25,7 @@ AREAS: dict[str, tuple[str, ...]] = {
         "chaos",
         "demo_time",
     ),
+    "catalog": ("graph_tools",),
 }
 
 

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from gpugoblin.capture.functions import *
     from gpugoblin.capture.gradients import *
     from gpugoblin.capture.nn import softmax as softmax
+    from gpugoblin.capture.programs import show as show
     from gpugoblin.capture.reductions import *
     from gpugoblin.capture.refusals import *
     from gpugoblin.capture.scalar_functions import *
@@ -71,6 +72,7 @@ _NAMES: Final = {
     """,
     "gpugoblin.capture.gradients": "gradient value_and_gradient",
     "gpugoblin.capture.nn": "softmax",
+    "gpugoblin.capture.programs": "show",
     "gpugoblin.capture.reductions": """
         all any argmax argmin count_nonzero diff max mean min prod std sum var
     """,

@@ -58,13 +58,13 @@ class FormulaBuilder:
 
     def input(self, number: int) -> int:
         """Input `number` of the operator `formula`."""
-        return self._add(FormulaNode("input", value=number))
+        return self.add(FormulaNode("input", value=number))
 
     def const(self, dtype: str, value: float | int | bool) -> int:
-        return self._add(FormulaNode("const", value=const_bits(dtype, value), dtype=dtype))
+        return self.add(FormulaNode("const", value=const_bits(dtype, value), dtype=dtype))
 
     def cast(self, operand: int, dtype: str) -> int:
-        return self._add(FormulaNode("cast", (operand,), dtype=dtype))
+        return self.add(FormulaNode("cast", (operand,), dtype=dtype))
 
     def call(self, function: str, *operands: int) -> int:
         """A scalar function of `catalog.scalars`.
@@ -78,7 +78,7 @@ class FormulaBuilder:
                 node=len(self._nodes),
                 reason=f"there is no scalar function {function!r}",
             )
-        return self._add(FormulaNode(function, tuple(operands)))
+        return self.add(FormulaNode(function, tuple(operands)))
 
     def build(self, result: int) -> Formula:
         """The tree with `result` as its last node, without what it does not use.
@@ -103,7 +103,12 @@ class FormulaBuilder:
             nodes.append(FormulaNode(node.function, operands, node.value, node.dtype))
         return Formula(tuple(nodes))
 
-    def _add(self, node: FormulaNode) -> int:
+    def add(self, node: FormulaNode) -> int:
+        """A node whose operands are numbers of this builder.
+
+        Raises:
+            GraphError: formula_malformed, when an operand is not a known node.
+        """
         if any(not 0 <= operand < len(self._nodes) for operand in node.operands):
             raise GraphError(
                 "formula_malformed", node=len(self._nodes), reason="an operand is not a known node"

@@ -156,6 +156,20 @@ class GraphBuilder:
             )
         return self._values[value].spec
 
+    def source(self, value: int) -> int | Constant | Node:
+        """Where a value comes from: the number of an input, a constant, or a node.
+
+        Raises:
+            GraphError: graph_malformed, when there is no such value.
+        """
+        self.spec(value)
+        return self._values[value].source
+
+    def output(self, value: int) -> int:
+        """Which output of its node a value is; 0 for inputs and constants."""
+        self.spec(value)
+        return self._values[value].output
+
     def build(self, outputs: Sequence[int]) -> Graph:
         """The graph of `outputs`, with all declared inputs and nothing that is not needed.
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Final, NoReturn
 
 from gpugoblin.catalog import registry
@@ -118,10 +119,23 @@ def apply(
     for _, value in attributes:
         if type(value) is Graph:
             check(value, limits.inside())
-    outputs = operator.infer(inputs, dict(attributes))  # type: ignore[arg-type]
+    outputs = _inferred(operator.name, operator.version, tuple(inputs), attributes)
     for spec in outputs:
         check_spec(spec, where, limits)
     return outputs
+
+
+@lru_cache(maxsize=4096)
+def _inferred(
+    name: str,
+    version: int,
+    inputs: tuple[TensorSpec, ...],
+    attributes: tuple[tuple[str, object], ...],
+) -> tuple[TensorSpec, ...]:
+    """What the operator infers. Programs apply the same operators to the same shapes again and
+    again, and every rewrite checks them all; a composite is traced each time."""
+    operator = registry.get(name, version)
+    return operator.infer(inputs, dict(attributes))  # type: ignore[arg-type]
 
 
 def check_spec(spec: TensorSpec, where: str, limits: GraphLimits = LIMITS) -> None:
