@@ -36,7 +36,7 @@ def program(nodes: int) -> Graph:
     input."""
     builder = GraphBuilder()
     value = builder.input(TensorSpec("float32", (8, 16, 64)))
-    epsilon = builder.constant(np.float32(1e-5))
+    epsilon = builder.constant(np.array(1e-5, np.float32))
     weights = [builder.input(TensorSpec("float32", (64, 64))) for _ in range(4)]
     add, multiply = call_formula("add"), call_formula("mul")
     for number in range(-(-nodes // 12)):

@@ -79,7 +79,9 @@ def formula_text(tree: Formula, operands: list[str]) -> str:
 
 
 def attribute_text(value: AttrValue) -> str:
-    """As Python writes it; a formula by its size."""
+    """As Python writes it; a formula and the body of a loop by their size."""
+    if isinstance(value, Graph):
+        return f"program of {len(value.nodes)}"
     return f"formula of {len(value.nodes)}" if isinstance(value, Formula) else repr(value)
 
 
