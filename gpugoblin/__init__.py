@@ -42,6 +42,11 @@ if TYPE_CHECKING:
     from gpugoblin.client.opening import open_array
     from gpugoblin.client.public import *
     from gpugoblin.client.session import *
+    from gpugoblin.optim import schedules as schedules
+    from gpugoblin.optim.adafactor import *
+    from gpugoblin.optim.adam import *
+    from gpugoblin.optim.lion import *
+    from gpugoblin.optim.sgd import *
 
     open = open_array
 
@@ -92,6 +97,10 @@ _NAMES: Final = {
     "gpugoblin.client.job": "Job JobFailed",
     "gpugoblin.client.public": "compute estimate get jobs save",
     "gpugoblin.client.session": "Session connect",
+    "gpugoblin.optim.adafactor": "Adafactor",
+    "gpugoblin.optim.adam": "Adam AdamW",
+    "gpugoblin.optim.lion": "Lion",
+    "gpugoblin.optim.sgd": "SGD",
 }
 """Module -> the public names that it defines."""
 
@@ -106,6 +115,7 @@ _MODULES: Final = {
     "fft": "gpugoblin.capture.fft",
     "linalg": "gpugoblin.capture.linalg",
     "nn": "gpugoblin.capture.nn",
+    "schedules": "gpugoblin.optim.schedules",
 }
 """Public name -> the module that it is."""
 

@@ -131,7 +131,7 @@ class Stairs(Schedule):
     def write(self, step: Term) -> Term:
         # Half a step more, so that no rounding of the quotient puts a stair one step late.
         stairs = ((step + 0.5) / float(self.every)).call("floor")
-        return (stairs.like(self.factor)).call("pow", stairs) * self.rate
+        return (stairs * math.log(self.factor)).call("exp") * self.rate
 
 
 @dataclass(frozen=True, slots=True)
