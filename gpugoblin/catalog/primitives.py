@@ -18,6 +18,7 @@ from gpugoblin.catalog.ops import (
     formula,
     fourier,
     gather,
+    grouped,
     iota,
     looping,
     matmul,
@@ -62,6 +63,7 @@ _FAMILIES: Final = (
     fourier,
     branching,
     looping,
+    grouped,
 )
 
 

@@ -14,6 +14,7 @@ from gpugoblin import hashing
 from gpugoblin.catalog.composites import (
     activation,
     attention,
+    compacting,
     ctc,
     distances,
     likelihood,
@@ -36,6 +37,7 @@ __all__ = ["OPERATORS", "catalog_hash", "get", "operator_versions"]
 _COMPOSITES: Final = (
     activation,
     attention,
+    compacting,
     ctc,
     distances,
     likelihood,
