@@ -55,7 +55,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def agent_command(arguments: Sequence[str]) -> int:
-    """`gpugoblin agent ...`. Raises GoblinError; whoever called it prints that."""
+    """Lends this machine: run, enrol, status, doctor, pause, finish, stop, resume.
+
+    Raises GoblinError; whoever called it prints that.
+    """
     options = _parser().parse_args(arguments)
     run: Callable[[argparse.Namespace], int] = options.run
     return run(options)

@@ -2,14 +2,17 @@
 
 Owns: the first word of the command line, and how errors end a command. A command is an entry point
 of the group `gpugoblin.commands`: a function that takes the rest of the words and returns the exit
-status. Must not: know any command.
+status; the first line of its docstring says what it is for. Must not: know any command.
 """
 
 from __future__ import annotations
 
+import ast
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import EntryPoint, entry_points
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Final
 
 from gpugoblin import __version__
@@ -70,5 +73,37 @@ def _load(entry: EntryPoint) -> Command:
 
 
 def _usage(known: Mapping[str, EntryPoint]) -> str:
-    names = ", ".join(sorted(known)) or "none is installed"
-    return f"usage: gpugoblin COMMAND ...\ncommands: {names}\nhelp: gpugoblin COMMAND --help"
+    width = max((len(name) for name in known), default=0)
+    lines = [f"  {name:{width}}  {_purpose(known[name])}".rstrip() for name in sorted(known)]
+    listed = "\n".join(lines) or "  none is installed"
+    return (
+        f"usage: gpugoblin COMMAND ...\n\ncommands:\n{listed}\n\n"
+        "gpugoblin COMMAND --help says more; gpugoblin --version says which this is."
+    )
+
+
+def _purpose(entry: EntryPoint) -> str:
+    """The first line of a command's docstring, read from its source: nothing is imported for it."""
+    try:
+        tree = ast.parse(_source(entry.module))
+    except (ImportError, SyntaxError, ValueError, OSError):
+        return ""
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef) and node.name == entry.attr:
+            return (ast.get_docstring(node) or "").partition("\n")[0]
+    return ""
+
+
+def _source(module: str) -> bytes:
+    """The text of a module in a directory; empty where there is none."""
+    top, *rest = module.split(".")
+    found = find_spec(top)  # of a whole name it would import the packages above
+    if found is None:
+        return b""
+    if not rest:
+        return Path(found.origin).read_bytes() if found.origin else b""
+    for place in found.submodule_search_locations or ():
+        path = Path(place, *rest).with_suffix(".py")
+        if path.is_file():
+            return path.read_bytes()
+    return b""

@@ -23,7 +23,7 @@ __all__ = ["job", "jobs"]
 
 
 def jobs(words: Sequence[str]) -> int:
-    """`gpugoblin jobs [--json]`: all jobs of yours."""
+    """Lists your jobs on the lab node, the newest first."""
     parser = _parser("jobs", "Your jobs on the lab node, the newest first.")
     given = parser.parse_args(words)
     with _connect(given) as session:
@@ -36,7 +36,7 @@ def jobs(words: Sequence[str]) -> int:
 
 
 def job(words: Sequence[str]) -> int:
-    """`gpugoblin job show|wait|cancel|delete|certificate NAME [--json]`."""
+    """Looks after one job of yours: show, wait, cancel, delete, certificate."""
     parser = _parser("job", "One job of yours on the lab node.")
     verbs: dict[str, Callable[[Job, argparse.Namespace], int]] = {
         "show": _show,

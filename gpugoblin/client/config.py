@@ -61,7 +61,22 @@ SETTINGS: Final = (
         "Where the lab node of this machine keeps jobs and results "
         "(default: $XDG_STATE_HOME/gpugoblin, or ~/.local/state/gpugoblin).",
     ),
+    Setting(
+        "local_memory_bytes",
+        "GPUGOBLIN_LOCAL_MEMORY_BYTES",
+        "Memory that one task may take on this machine, in bytes, at least 67108864 "
+        '(default: 2147483648). For the node that connect("local") starts.',
+    ),
+    Setting(
+        "local_idle_exit_s",
+        "GPUGOBLIN_LOCAL_IDLE_EXIT_S",
+        'The node that connect("local") starts ends when nobody asked it anything for this many '
+        "seconds and no job is unfinished; 0: never (default: 3600). It is started again when it "
+        "is needed.",
+    ),
 )
+
+LEAST_MEMORY_BYTES: Final = 64 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +89,8 @@ class ClientConfig:
     ca_file: str = ""
     node_key: str = ""
     state_dir: str = ""
+    local_memory_bytes: int = 0
+    local_idle_exit_s: float = 3600.0
 
     def endpoint(self, address: str) -> Endpoint:
         """The endpoint of a node that is not on this machine.
@@ -124,6 +141,8 @@ def load(path: Path | None = None) -> ClientConfig:
         ca_file=os.path.expanduser(values.get("ca_file", "")),
         node_key=values["node_key"],
         state_dir=os.path.expanduser(values.get("state_dir", "")),
+        local_memory_bytes=_whole(path, values, "local_memory_bytes", 0, LEAST_MEMORY_BYTES),
+        local_idle_exit_s=float(_whole(path, values, "local_idle_exit_s", 3600, 0)),
     )
 
 
@@ -157,6 +176,15 @@ def _checked(path: Path, parsed: Mapping[str, object]) -> dict[str, str]:
             raise _malformed(path, f"{key} must be text in quotes")
         values[key] = value
     return values
+
+
+def _whole(path: Path, values: Mapping[str, str], key: str, default: int, least: int) -> int:
+    text = values.get(key, "")
+    if not text:
+        return default
+    if not (text.isascii() and text.isdigit() and len(text) < 19 and int(text) >= least):
+        raise _malformed(path, f"{key} must be a whole number in quotes, at least {least}")
+    return int(text)
 
 
 def _hexadecimal(path: Path, key: str, value: str) -> str:

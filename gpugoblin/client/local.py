@@ -28,7 +28,7 @@ from typing import Final
 from gpugoblin.errors import ClientError, GoblinError
 from gpugoblin.wire.transport import Endpoint, Transport
 
-__all__ = ["LocalNode", "attach", "stop"]
+__all__ = ["LocalLimits", "LocalNode", "attach", "stop"]
 
 START_TIMEOUT_S: Final = 30.0
 STOP_TIMEOUT_S: Final = 30.0
@@ -43,6 +43,32 @@ _PROBE: Final = (
     "from app.sandbox.runtime import stage; state = Path(sys.argv[1]); probe(stage(state), state)"
 )
 """Ends with status 0 where engines can be walled in. It runs in a process of its own."""
+
+
+LARGEST_SLOT_BYTES: Final = 256 * 2**20
+TAKEN_S: Final = 10.0
+"""How long a node that is just ending may keep its state directory."""
+
+
+@dataclass(frozen=True, slots=True)
+class LocalLimits:
+    """What a node that is started here may take.
+
+    Args:
+        memory_bytes: inputs, outputs and intermediates of one task; 0: as the node's own default.
+        idle_exit_s: it ends by itself after this without a question and without an unfinished job.
+    """
+
+    memory_bytes: int = 0
+    idle_exit_s: float = 3600.0
+
+    def settings(self) -> dict[str, int | float]:
+        """The node's settings that follow."""
+        chosen: dict[str, int | float] = {"idle_exit_s": self.idle_exit_s}
+        if self.memory_bytes:
+            chosen["engine_memory_bytes"] = self.memory_bytes
+            chosen["slot_bytes"] = min(LARGEST_SLOT_BYTES, self.memory_bytes // 4)
+        return chosen
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,18 +106,30 @@ class LocalNode:
     @property
     def engine_level(self) -> str:
         """`full` or `none`: the walls of the node's engines, as it was started with."""
+        level = self._started_with("engine_level")
+        return level if isinstance(level, str) else ""
+
+    @property
+    def memory_bytes(self) -> int:
+        """The limit of one task that the node was started with; 0: the node's own default."""
+        limit = self._started_with("engine_memory_bytes")
+        return limit if isinstance(limit, int) else 0
+
+    def _started_with(self, name: str) -> object:
         with contextlib.suppress(OSError, tomllib.TOMLDecodeError):
-            level = tomllib.loads(self.config.read_text(encoding="utf-8")).get("engine_level")
-            return level if isinstance(level, str) else ""
-        return ""
+            return tomllib.loads(self.config.read_text(encoding="utf-8")).get(name)
+        return None
 
     @property
     def endpoint(self) -> Endpoint:
         return Endpoint(f"unix:{self.socket}")
 
 
-def attach(state_dir: Path) -> LocalNode:
+def attach(state_dir: Path, limits: LocalLimits | None = None) -> LocalNode:
     """The running node of `state_dir`; starts it when there is none.
+
+    Args:
+        limits: for a node that is started now; one that runs keeps its own.
 
     Raises:
         ClientError: `local_unsupported`, `local_start_failed` (with the end of the node's log).
@@ -105,7 +143,7 @@ def attach(state_dir: Path) -> LocalNode:
     _private_directory(node.socket.parent)
     with _locked(node.lock):
         if not _answers(node):
-            _start(node)
+            _start(node, limits or LocalLimits())
     return node
 
 
@@ -152,9 +190,23 @@ def _answers(node: LocalNode) -> bool:
     return True
 
 
-def _start(node: LocalNode) -> None:
+def _start(node: LocalNode, limits: LocalLimits) -> None:
     _private_directory(node.node_state)
-    node.config.write_text(_config_text(node, _walls(node)), encoding="utf-8")
+    node.config.write_text(_config_text(node, _walls(node), limits), encoding="utf-8")
+    deadline_s = time.monotonic() + TAKEN_S
+    while True:
+        try:
+            _launch(node)
+            return
+        except ClientError as error:
+            # A node that ends for lack of use may not have left yet.
+            is_taken = "state_dir_taken" in str(error) and time.monotonic() < deadline_s
+            if not is_taken:
+                raise
+        time.sleep(10 * POLL_S)
+
+
+def _launch(node: LocalNode) -> None:
     launcher = subprocess.Popen(
         [
             sys.executable, "-I", "-m", "gpugoblin.client.launcher", str(node.log),
@@ -219,12 +271,13 @@ def _walls(node: LocalNode) -> str:
     return "none" if probe.returncode else "full"
 
 
-def _config_text(node: LocalNode, level: str) -> str:
+def _config_text(node: LocalNode, level: str, limits: LocalLimits) -> str:
     """TOML; JSON's quoting of a text is also TOML's."""
     settings = {
         "state_dir": str(node.node_state),
         "socket": str(node.socket),
         "engine_level": level,
+        **limits.settings(),
     }
     return "".join(f"{key} = {json.dumps(value)}\n" for key, value in settings.items())
 

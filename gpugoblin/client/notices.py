@@ -16,6 +16,10 @@ GRID: Final = (
     "while they compute, and text as tokens. Confidential, personal or medical data must not be "
     "sent."
 )
+OTHER_LIMIT: Final = (
+    "gpugoblin: the node of this machine runs already, with another limit of memory, and keeps it. "
+    "`stop_node()` of this session ends it; the next connection starts it with the new limit."
+)
 NO_SANDBOX: Final = (
     "gpugoblin: this machine has no sandbox for engines, so your own jobs run in a plain child "
     "process of yours. Nobody else's jobs are ever taken here. `gpugoblin node doctor` says what "

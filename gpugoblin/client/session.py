@@ -19,9 +19,9 @@ from gpugoblin.capture.lower import lower
 from gpugoblin.capture.runner import CURRENT, PathLike, SubmitOptions
 from gpugoblin.catalog.spec import Array as NumpyArray
 from gpugoblin.client import local
-from gpugoblin.client.config import ClientConfig, default_state_dir, load
+from gpugoblin.client.config import LEAST_MEMORY_BYTES, ClientConfig, default_state_dir, load
 from gpugoblin.client.job import Job
-from gpugoblin.client.notices import GRID, NO_SANDBOX, Notices
+from gpugoblin.client.notices import GRID, NO_SANDBOX, OTHER_LIMIT, Notices
 from gpugoblin.client.submitting import Target, input_arrays, submission, target
 from gpugoblin.client.views import PlanView
 from gpugoblin.errors import ClientError
@@ -45,6 +45,7 @@ def connect(
     certificate_sha256: str | None = None,
     ca_file: str | None = None,
     state_dir: PathLike | None = None,
+    memory_bytes: int | None = None,
     config: PathLike | None = None,
 ) -> Session:
     """Connects to a lab node; later calls such as `x.compute()` use it.
@@ -54,6 +55,8 @@ def connect(
             `"https://host:port"`, or `"unix:/path"`; None: as the configuration says.
         token, certificate_sha256, ca_file: instead of the configuration's.
         state_dir: where the local node keeps its state.
+        memory_bytes: what one task may take on this machine, at least 64 MiB, when the local node
+            is started by this call.
         config: the configuration file, instead of the usual one.
 
     Returns:
@@ -62,13 +65,19 @@ def connect(
     Raises:
         ClientError: `not_connected` when nothing is configured, `config_malformed`,
             `token_missing`, `address_malformed`, `node_unreachable`, `node_not_trusted`,
-            `local_unsupported`, `local_start_failed`.
+            `local_unsupported`, `local_start_failed`, `local_memory_refused`.
         RemoteError: the node refuses the token.
     """
     settings = load(None if config is None else Path(config))
     given = {"token": token, "certificate_sha256": certificate_sha256, "ca_file": ca_file}
-    changed = {key: value for key, value in given.items() if value is not None}
+    changed: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
     settings = dataclasses.replace(settings, **changed)
+    if memory_bytes is not None:
+        if memory_bytes < LEAST_MEMORY_BYTES:
+            raise ClientError(
+                "local_memory_refused", memory_bytes=memory_bytes, least_bytes=LEAST_MEMORY_BYTES
+            )
+        settings = dataclasses.replace(settings, local_memory_bytes=memory_bytes)
     address = node or settings.node
     if not address:
         raise ClientError("not_connected")
@@ -96,16 +105,26 @@ class Session:
         self._state_dir = state_dir
         self._notices = Notices()
         if endpoint is None:
-            node = local.attach(state_dir or default_state_dir())
+            place = state_dir or default_state_dir()
+            limits = local.LocalLimits(settings.local_memory_bytes, settings.local_idle_exit_s)
+            node = local.attach(place, limits)
             endpoint = node.endpoint
-            if node.engine_level == "none":
-                self._notices.say_once(NO_SANDBOX)
-        self._transport = Transport(endpoint)
+            self._say_about(node, limits)
+            # It ends when nobody uses it for long, and comes back when it is asked again.
+            self._transport = Transport(endpoint, revive=lambda: _revive(place, limits))
+        else:
+            self._transport = Transport(endpoint)
         try:
             self._health = self._ask_health()
         except BaseException:
             self._transport.close()
             raise
+
+    def _say_about(self, node: local.LocalNode, limits: local.LocalLimits) -> None:
+        if node.engine_level == "none":
+            self._notices.say_once(NO_SANDBOX)
+        if limits.memory_bytes and node.memory_bytes != limits.memory_bytes:
+            self._notices.say_once(OTHER_LIMIT)
 
     @property
     def is_local(self) -> bool:
@@ -281,3 +300,7 @@ class Session:
                 request="GET /v1/health",
                 reason=str(cause),
             ) from cause
+
+
+def _revive(place: Path, limits: local.LocalLimits) -> None:
+    local.attach(place, limits)

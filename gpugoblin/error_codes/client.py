@@ -183,6 +183,10 @@ _JOBS: dict[str, ErrorCode] = {
         "{here}.",
         next_step="Connect to that node, or read the array and pass the numbers.",
     ),
+    "local_memory_refused": ErrorCode(
+        what="memory_bytes is {memory_bytes}; one task needs at least {least_bytes} bytes.",
+        next_step="Give at least 64 MiB, or leave it out for the node's default of 2 GiB.",
+    ),
     "option_refused": ErrorCode(
         what="An option of the job is not one that there is: {reason}.",
         next_step="Give executor as 'auto', 'local' or 'grid', priority as a whole number from "

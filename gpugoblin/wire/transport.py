@@ -147,10 +147,18 @@ class Transport:
     Args:
         endpoint: where to.
         sleep: waits between tries; a parameter so that tests do not wait.
+        revive: called once a request when nobody listens; brings the node back, or raises.
     """
 
-    def __init__(self, endpoint: Endpoint, *, sleep: Callable[[float], None] = time.sleep) -> None:
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        *,
+        sleep: Callable[[float], None] = time.sleep,
+        revive: Callable[[], None] | None = None,
+    ) -> None:
         self.endpoint = endpoint
+        self._revive = revive
         self._sleep = sleep
         self._session = _open_session(endpoint)
         self._base = "http://localhost" if endpoint.socket_path else endpoint.address.rstrip("/")
@@ -238,6 +246,7 @@ class Transport:
         return bytes(sink)
 
     def _repeat(self, request: _Request, consume: Callable[[requests.Response], None]) -> None:
+        revive = self._revive
         for pause_s in (*BACKOFF_S, None):
             last = pause_s is None or not request.may_repeat
             try:
@@ -246,6 +255,10 @@ class Transport:
             except _TryLater:
                 pass
             except (requests.RequestException, HTTPError) as cause:
+                if revive is not None and _never_sent(cause):
+                    revive()
+                    revive = None
+                    continue
                 over = last and not (pause_s is not None and _never_sent(cause))
                 if over or _is_distrust(cause):
                     raise self._explained(cause, request) from cause

@@ -34,7 +34,10 @@ Arguments = argparse.Namespace
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one command; the exit status. Errors go to standard error."""
+    """Runs a coordinator: accounts, devices, labs, grants and credits.
+
+    Returns the exit status; errors go to standard error.
+    """
     arguments = _parser().parse_args(argv)
     try:
         status: int = arguments.run(arguments)

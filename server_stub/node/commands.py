@@ -72,7 +72,10 @@ def _add_config(command: argparse.ArgumentParser) -> None:
 
 
 def main(given: Sequence[str] | None = None) -> int:
-    """Runs one command; returns the exit status."""
+    """Runs a lab node: init, serve, user, doctor.
+
+    Returns the exit status; errors go to standard error.
+    """
     parser = argparse.ArgumentParser(prog="gpugoblin node")
     register(parser)
     arguments = parser.parse_args(sys.argv[1:] if given is None else given)

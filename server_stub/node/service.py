@@ -31,6 +31,7 @@ from server_stub.node.coordinator_link import CoordinatorLink, SignedHttp
 from server_stub.node.http import servers
 from server_stub.node.http.clients import Clients, application
 from server_stub.node.http.devices import Devices
+from server_stub.node.idle import IdleWatch, has_unfinished_jobs
 from server_stub.node.node import Node
 from server_stub.node.pool import PoolConfig, WorkerPool
 from server_stub.node.settings import NodeSettings
@@ -134,6 +135,7 @@ class Service:
         self.tls: TlsFiles | None = None
         self.port = 0
         self.link: CoordinatorLink | None = None
+        self.idle = IdleWatch(self._clock, self.settings.idle_exit_s)
         self.node: Node
         self.tickets: Tickets
 
@@ -162,12 +164,14 @@ class Service:
         clients = Clients(self.node, self.health)
         limit = settings.max_connections
         app = application(clients.routes())
-        await self._open_door(servers.Door(app, unix, max_connections=limit))
+        await self._open_door(servers.Door(self.idle.front(app), unix, max_connections=limit))
         if tcp is not None:
             self.tls = await asyncio.to_thread(tls_files, settings)
             devices = Devices(self.node, self.tickets)
             front = devices.front(application([*devices.routes(), *clients.routes()]))
-            door = servers.Door(front, tcp, (self.tls.certificate, self.tls.key), limit)
+            door = servers.Door(
+                self.idle.front(front), tcp, (self.tls.certificate, self.tls.key), limit
+            )
             self.port = door.port
             await self._open_door(door)
             # Questions of idle devices that are held are answered before the door waits for them.
@@ -232,6 +236,25 @@ def _sweep(blobs: BlobStore, known: frozenset[str]) -> None:
             blobs.delete(blob)
 
 
+async def _stop_or_idle(service: Service, stop: asyncio.Event) -> None:
+    """Waits for a signal, or until nobody uses the node any more."""
+
+    async def has_work() -> bool:
+        return await service.node.store.read(has_unfinished_jobs)
+
+    stopped = asyncio.ensure_future(stop.wait())
+    idle = asyncio.ensure_future(service.idle.until_idle(has_work))
+    try:
+        await asyncio.wait([stopped, idle], return_when=asyncio.FIRST_COMPLETED)
+        if idle.done():
+            idle.result()
+            log.info("nobody used the node for %g s", service.settings.idle_exit_s)
+    finally:
+        for waiting in (stopped, idle):
+            waiting.cancel()
+        await asyncio.wait([stopped, idle])
+
+
 async def _serve(settings: NodeSettings) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -246,7 +269,7 @@ async def _serve(settings: NodeSettings) -> None:
                     "listening on https://%s:%s, certificate sha256 %s",
                     settings.listen_host, service.port, service.tls.sha256,
                 )  # fmt: skip
-            await stop.wait()
+            await _stop_or_idle(service, stop)
             log.info("stopping")
     finally:
         state.close()

@@ -78,6 +78,11 @@ SETTINGS: Final = declare(
         "max_connections", "int", 2000, "",
         "Connections at once, of which one network address may have a quarter.", 1,
     ),
+    Setting(
+        "idle_exit_s", "float", 0.0, "s",
+        "The node ends when nobody asked it anything for this long and no job is unfinished; 0:"
+        " never. Nodes that `gg.connect(\"local\")` starts have an hour.", 0,
+    ),
     Setting("device_hold_s", "float", 10.0, "s", "How long an idle device's call is held.", 0),
     Setting("grid_startup_s", "float", 30.0, "s", "Assumed start of a job on the grid.", 0),
 )  # fmt: skip

@@ -75,13 +75,29 @@ def test_interruptions(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_wrong_usage(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(words) == 2
     out, err = capsys.readouterr()
-    assert "commands: broken, good, interrupted, refusing, unread" in out + err
+    lines = [line.split()[0] for line in (out + err).splitlines() if line.startswith("  ")]
+    assert lines == ["broken", "good", "interrupted", "refusing", "unread"]
 
 
 @pytest.mark.parametrize("words", [["--help"], ["-h"], ["help"]])
 def test_help(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(words) == 0
     assert "usage: gpugoblin COMMAND" in capsys.readouterr().out
+
+
+def test_each_real_command_has_a_line_of_words() -> None:
+    finished = subprocess.run(
+        [sys.executable, "-m", "gpugoblin", "--help"], capture_output=True, text=True, check=True
+    )
+    lines = [line for line in finished.stdout.splitlines() if line.startswith("  ")]
+    assert {line.split()[0] for line in lines} >= {"agent", "coordinator", "job", "jobs", "node"}
+    assert all(len(line.split()) > 3 and line.endswith(".") for line in lines)
+
+
+def test_the_words_are_the_first_line_of_the_docstring() -> None:
+    assert cli._purpose(EntryPoint("x", "gpugoblin.cli:main", cli.GROUP)).startswith("Runs one")
+    assert cli._purpose(EntryPoint("x", "gpugoblin.cli:nothing", cli.GROUP)) == ""
+    assert cli._purpose(EntryPoint("x", "no_such_package.x:main", cli.GROUP)) == ""
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:

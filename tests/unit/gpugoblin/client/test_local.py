@@ -79,7 +79,8 @@ def test_the_node_is_started_once_and_found_again(stand: Stand) -> None:
     assert oct(stand.state_dir.stat().st_mode)[-3:] == "700"
     node = LocalNode(stand.state_dir.resolve())
     assert tomllib.loads(node.config.read_text()) == {
-        "state_dir": str(node.node_state), "socket": str(node.socket), "engine_level": "full"
+        "state_dir": str(node.node_state), "socket": str(node.socket), "engine_level": "full",
+        "idle_exit_s": 3600.0,
     }  # fmt: skip
     first.stop_node()
     assert local._listener(node) is None
@@ -177,3 +178,59 @@ def test_a_system_without_unix_sockets(stand: Stand, monkeypatch: pytest.MonkeyP
     monkeypatch.delattr(socket, "AF_UNIX")
     with pytest.raises(ClientError, match="local_unsupported"):
         attach(stand.state_dir)
+
+
+def test_a_node_that_has_ended_is_started_again_by_the_next_question(stand: Stand) -> None:
+    with gg.connect("local", state_dir=stand.state_dir) as session:
+        (pid,) = stand.running()
+        os.kill(pid, signal.SIGKILL)
+        psutil.wait_procs([psutil.Process(pid)] if psutil.pid_exists(pid) else [], timeout=5)
+        LocalNode(stand.state_dir.resolve()).socket.unlink(missing_ok=True)
+        assert session.jobs() == []
+    assert stand.started == 2
+
+
+def test_the_limits_are_the_nodes_settings(stand: Stand) -> None:
+    with gg.connect("local", state_dir=stand.state_dir, memory_bytes=256 << 20):
+        pass
+    node = LocalNode(stand.state_dir.resolve())
+    settings = tomllib.loads(node.config.read_text())
+    assert settings["engine_memory_bytes"] == node.memory_bytes == 256 << 20
+    assert settings["slot_bytes"] == 64 << 20
+    assert settings["idle_exit_s"] == 3600.0
+
+
+def test_a_running_node_keeps_its_limit_and_that_is_said(
+    stand: Stand, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with gg.connect("local", state_dir=stand.state_dir):
+        pass
+    assert "another limit of memory" not in capsys.readouterr().err
+    with gg.connect("local", state_dir=stand.state_dir, memory_bytes=256 << 20):
+        pass
+    assert "another limit of memory" in capsys.readouterr().err
+
+
+def test_a_limit_that_is_too_small(stand: Stand) -> None:
+    with pytest.raises(ClientError) as caught:
+        gg.connect("local", state_dir=stand.state_dir, memory_bytes=1 << 20)
+    assert caught.value.code == "local_memory_refused"
+    assert stand.started == 0
+
+
+def test_a_node_that_is_just_leaving_is_waited_for(
+    stand: Stand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launch, tries = local._launch, []
+
+    def taken(node: LocalNode) -> None:
+        tries.append(1)
+        if len(tries) < 3:
+            reason = "it ended [state_dir_taken]"
+            raise ClientError("local_start_failed", reason=reason, log=node.log)
+        launch(node)
+
+    monkeypatch.setattr(local, "_launch", taken)
+    with gg.connect("local", state_dir=stand.state_dir):
+        pass
+    assert len(tries) == 3
