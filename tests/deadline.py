@@ -61,8 +61,10 @@ class Deadline:
             self._due_s = None
 
     def pytest_unconfigure(self) -> None:
-        # A thread that a test left would hold the interpreter at its end.
-        self._name, self._due_s = "the end of the run", time.monotonic() + CLEANING_S
+        # A thread that a test left would hold the interpreter at its end. A worker of pytest-xdist
+        # waits there for the others, and is ended by the process that started it.
+        if "PYTEST_XDIST_WORKER" not in os.environ:
+            self._name, self._due_s = "the end of the run", time.monotonic() + CLEANING_S
 
 
 def watch(config: pytest.Config) -> None:
