@@ -20,14 +20,21 @@ __all__ = ["FUNCTIONS", "evaluate", "maximum", "minimum"]
 def minimum(left: Value, right: Value) -> Value:
     """The lesser; NaN where one is."""
     k = left.kernel
-    found = k.select(left < right, left, right)
-    return k.select(is_nan(left), left, found) if left.kind == "float32" else found
+    return _numbers_first(left, right, k.select(left < right, left, right))
 
 
 def maximum(left: Value, right: Value) -> Value:
     k = left.kernel
-    found = k.select(left > right, left, right)
-    return k.select(is_nan(left), left, found) if left.kind == "float32" else found
+    return _numbers_first(left, right, k.select(left > right, left, right))
+
+
+def _numbers_first(left: Value, right: Value, found: Value) -> Value:
+    """NaN where one of both is. A driver may turn the choice between two into a minimum of its
+    own, which drops NaN (NVIDIA 580 does), so both are asked."""
+    if left.kind != "float32":
+        return found
+    k = left.kernel
+    return k.select(is_nan(left), left, k.select(is_nan(right), right, found))
 
 
 def _absolute(value: Value) -> Value:

@@ -19,6 +19,7 @@ from app.engine.backends.vulkan.stages import (
     place_of,
     row_major,
 )
+from app.engine.backends.vulkan.turning import turn
 from app.engine.backends.vulkan.values import Value
 from app.engine.backends.vulkan.whole import cast as cast_value
 from gpugoblin.catalog.rules import int_attribute, ints_attribute
@@ -72,8 +73,11 @@ def _viewed(inputs: Specs, outputs: Specs, steps: Sequence[int], start: int = 0)
 
 
 def permute(attributes: Attributes, inputs: Specs, outputs: Specs) -> Emission:
-    own = row_major(inputs[0].shape)
-    return _viewed(inputs, outputs, [own[axis] for axis in ints_attribute(attributes, "axes")])
+    own, out = row_major(inputs[0].shape), outputs[0]
+    steps = [own[axis] for axis in ints_attribute(attributes, "axes")]
+    extents, (reading, writing) = merged(out.shape, [steps, row_major(out.shape)])
+    turned = turn(RAW[out.dtype], extents, reading, writing)
+    return Emission((turned,)) if turned else _viewed(inputs, outputs, steps)
 
 
 def slice_(attributes: Attributes, inputs: Specs, outputs: Specs) -> Emission:

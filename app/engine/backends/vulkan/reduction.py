@@ -34,7 +34,10 @@ __all__ = ["COMBINE", "identity", "reduce", "tree"]
 
 SHORT: Final = 32
 """Results of at most so many terms, or side by side, are made by one thread each."""
-MANY: Final = 16 * 1024
+COLUMNS: Final = 32
+"""Results side by side that a group makes together, reading their terms in rows."""
+ENOUGH: Final = 2048
+"""Groups that keep a large card busy."""
 FEW: Final = 256
 SEGMENT: Final = 16 * 1024
 
@@ -152,12 +155,17 @@ def _empty(function: str, out: TensorSpec) -> Emission:
 
 
 def _emit(fold: _Fold) -> Emission:
-    side_by_side = fold.folded[1][-1] != 1 and fold.rows >= THREADS
-    if fold.inner <= SHORT or (fold.rows >= MANY and side_by_side):
+    if fold.inner <= SHORT:
         return Emission(tuple(_by_thread(fold)))
-    segments = min(FEW, fold.inner // SEGMENT) if fold.rows < FEW else 1
+    make = _by_group
+    if fold.folded[1][-1] != 1 and fold.kept[1][-1] == 1 and fold.rows >= COLUMNS:
+        make = _by_columns
+        groups = -(-fold.rows // COLUMNS)
+        segments = min(FEW, fold.inner // REDUCE_BLOCK, -(-ENOUGH // groups))
+    else:
+        segments = min(FEW, fold.inner // SEGMENT) if fold.rows < FEW else 1
     if segments < 2:
-        return Emission((_by_group(fold),))
+        return Emission((make(fold),))
     first = _Fold(fold.function, fold.kind, fold.kept, fold.folded, 0)
     width = DTYPES[fold.kind].itemsize
     second = _Fold(
@@ -168,7 +176,7 @@ def _emit(fold: _Fold) -> Emission:
         fold.divisor,
     )
     stages = (
-        _by_group(first, segments, (0, 2)),
+        make(first, segments, (0, 2)),
         _by_group(second, 1, (2, 1)),
     )
     return Emission(stages, scratch_bytes=width * fold.rows * segments)
@@ -197,6 +205,35 @@ def _by_group(fold: _Fold, segments: int = 1, numbers: tuple[int, int] = (0, 1))
         with kernel.when(local.same(0)):
             fold.store(kernel, number, value)
     return stage(kernel, fold.rows * segments, numbers)
+
+
+def _by_columns(fold: _Fold, segments: int = 1, numbers: tuple[int, int] = (0, 1)) -> Stage:
+    """A group for a segment of 32 results that lie side by side."""
+    kernel = Kernel(2, THREADS)
+    shared = kernel.shared(fold.kind, THREADS)
+    local = kernel.local()
+    groups = -(-fold.rows // COLUMNS)
+    lanes = THREADS // COLUMNS
+    column, lane = local % COLUMNS, local // COLUMNS
+    number = kernel.flat_group()
+    with kernel.when(number < groups * segments):
+        row = (number % groups) * COLUMNS + column
+        segment = number // groups
+        length = -(-fold.inner // segments)
+        start = segment * length
+        stop = start + length
+        stop = kernel.select(stop < fold.inner, stop, kernel.number("uint32", fold.inner))
+        inside = row < fold.rows
+        known = kernel.select(inside, row, kernel.number("uint32", fold.rows - 1))
+        shared.set(local, fold.chain(kernel, fold.base(known), start + lane, stop, lanes))
+        kernel.barrier()
+        with kernel.when(inside & lane.same(0)):
+            total = kernel.variable(fold.kind, shared.get(column))
+            for other in range(1, lanes):
+                value = shared.get(column + other * COLUMNS)
+                total.set(COMBINE[fold.function](total.get(), value))
+            fold.store(kernel, row * segments + segment, total.get())
+    return stage(kernel, groups * segments, numbers)
 
 
 def tree(
