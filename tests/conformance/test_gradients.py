@@ -132,6 +132,8 @@ def test_gradient_graphs_follow_the_reference(
         generator.standard_normal(graph.output_specs()[place].shape).astype(np.float32)
         for place in of
     ]
+    if not backend.serves(joint):
+        pytest.skip(f"{backend.name} has not all of it")
     everything = [*inputs, *seeds]
     exact, bounds = error_bounds(joint, everything)
     results = backend.evaluate(joint, everything)
