@@ -122,6 +122,8 @@ class _Compiler:
         for value in results:
             if value not in kept:
                 self.homes.pop(value, None)
+        if not kept:
+            return  # a decomposition made what nobody reads
         reads = sorted(group.reads)
         run = self.backend.chain(nodes, results, reads, kept, self.specs)
         self.steps.append(

@@ -1,4 +1,4 @@
-"""Inverse, determinants, least squares and norms, by factorizations. Owns: their declarations."""
+"""Inverse, least squares and norms, by factorizations. Owns: their declarations."""
 
 from __future__ import annotations
 
@@ -12,14 +12,7 @@ from gpugoblin.catalog.building import call, expression, reduced, reshaped, spre
 from gpugoblin.catalog.composite import composite
 from gpugoblin.catalog.formula_build import FormulaBuilder
 from gpugoblin.catalog.matrices import require_square
-from gpugoblin.catalog.matrix_building import (
-    diagonal,
-    identity,
-    product,
-    row_line,
-    times,
-    turned,
-)
+from gpugoblin.catalog.matrix_building import identity, product, times, turned
 from gpugoblin.catalog.matrix_samples import broken, dominant, ramp
 from gpugoblin.catalog.rules import (
     bool_attribute,
@@ -31,7 +24,7 @@ from gpugoblin.catalog.rules import (
     text_attribute,
 )
 from gpugoblin.catalog.samples import Make, normal, sample, special, strided
-from gpugoblin.catalog.spec import Array, Attribute, Attributes, Builder, Sample, TensorSpec
+from gpugoblin.catalog.spec import Array, Attribute, Attributes, Builder, TensorSpec
 from gpugoblin.errors import GraphError
 
 __all__ = ["OPERATORS"]
@@ -53,89 +46,11 @@ def _require_right(name: str, factor: TensorSpec, right: TensorSpec) -> None:
         raise shapes_error(name, [factor, right], "right sides with the matrices' rows are wanted")
 
 
-# inverse and determinants
+# the inverse
 
 
 def _inverse(builder: Builder, inputs: Sequence[int], given: Attributes) -> tuple[int, ...]:
     return (builder.add("solve", [inputs[0], identity(builder, inputs[0])], transpose=False),)
-
-
-def _parity(builder: Builder, order: int, dtype: str) -> int:
-    """1 for an even order of rows, -1 for an odd one, by its inversions."""
-    spec = builder.spec(order)
-    extent = spec.shape[-1]
-    places = builder.add("iota", [], count=extent, dtype="int64")
-    rows = reshaped(builder, places, (extent, 1))
-    down = reshaped(builder, order, (*spec.shape, 1))
-
-    def inverted(build: FormulaBuilder, first: int, second: int, row: int, column: int) -> int:
-        both = build.call("and", build.call("gt", first, second), build.call("lt", row, column))
-        return build.cast(both, "int64")
-
-    apart = expression(builder, [down, row_line(builder, order), rows, places], inverted)
-    count = reduced(builder, "sum", apart, (spec.rank - 1, spec.rank), keepdims=False)
-
-    def sign(build: FormulaBuilder, inversions: int) -> int:
-        one, two = build.const("int64", 1), build.const("int64", 2)
-        odd = build.call("mod", inversions, two)
-        return build.cast(build.call("sub", one, build.call("mul", two, odd)), dtype)
-
-    return expression(builder, [count], sign)
-
-
-def _factors(builder: Builder, value: int) -> tuple[int, int]:
-    """The parity of the rows' order, and the diagonal of U."""
-    both, order = builder.add_many("lu", [value])
-    return _parity(builder, order, builder.spec(value).dtype), diagonal(builder, both)
-
-
-def _whole(builder: Builder, function: str, line: int) -> int:
-    return reduced(builder, function, line, (builder.spec(line).rank - 1,), keepdims=False)
-
-
-def _det(builder: Builder, inputs: Sequence[int], given: Attributes) -> tuple[int, ...]:
-    parity, line = _factors(builder, inputs[0])
-    return (times(builder, parity, _whole(builder, "prod", line)),)
-
-
-def _slogdet(builder: Builder, inputs: Sequence[int], given: Attributes) -> tuple[int, ...]:
-    parity, line = _factors(builder, inputs[0])
-    sign = times(builder, parity, _whole(builder, "prod", call(builder, "sign", line)))
-    size = call(builder, "log", call(builder, "abs", line))
-    return sign, _whole(builder, "sum", size)
-
-
-def _scaled_inverse(builder: Builder, value: int, scale: int) -> int:
-    """scale A^-T, for a number a matrix."""
-    spec = builder.spec(value)
-    found = builder.add("solve", [value, identity(builder, value)], transpose=True)
-    return times(builder, found, reshaped(builder, scale, (*spec.shape[:-2], 1, 1)))
-
-
-def _det_grad(
-    builder: Builder,
-    inputs: Sequence[int],
-    outputs: Sequence[int],
-    seeds: Sequence[int | None],
-    given: Attributes,
-) -> tuple[int | None, ...]:
-    """det(A) A^-T (Jacobi's formula; M. B. Giles, 2008, section 2.2.4); NaN where A is singular."""
-    if seeds[0] is None:
-        return (None,)
-    return (_scaled_inverse(builder, inputs[0], times(builder, seeds[0], outputs[0])),)
-
-
-def _slogdet_grad(
-    builder: Builder,
-    inputs: Sequence[int],
-    outputs: Sequence[int],
-    seeds: Sequence[int | None],
-    given: Attributes,
-) -> tuple[int | None, ...]:
-    """A^-T by the logarithm; the sign is a step."""
-    if seeds[1] is None:
-        return (None,)
-    return (_scaled_inverse(builder, inputs[0], seeds[1]),)
 
 
 # systems
@@ -234,18 +149,6 @@ def _sign(builder: Builder, value: int) -> int:
     return call(builder, "sign", value)
 
 
-def _squares(*more: Sample) -> tuple[Sample, ...]:
-    return (
-        sample("plain", dominant(4, 4)),
-        sample("batch", dominant(2, 3, 3, 3)),
-        sample("empty", normal(0, 3, 3)),
-        sample("size_1", normal(1, 1)),
-        sample("strided", strided(dominant(3, 3))),
-        sample("special", broken(dominant(3, 3, 3))),
-        *more,
-    )
-
-
 def _order(*shape: int) -> Make:
     """Orders of rows that lu could have given: each row's own."""
 
@@ -264,30 +167,16 @@ OPERATORS: Final = (
         (),
         lambda inputs, given: _require_square("inverse", inputs),
         _inverse,
-        _squares(),
+        (
+            sample("plain", dominant(4, 4)),
+            sample("batch", dominant(2, 3, 3, 3)),
+            sample("empty", normal(0, 3, 3)),
+            sample("size_1", normal(1, 1)),
+            sample("strided", strided(dominant(3, 3))),
+            sample("special", broken(dominant(3, 3, 3))),
+        ),
         "The inverse of square matrices; all of it is NaN where a matrix is singular or not "
         "finite.",
-    ),
-    composite(
-        "det",
-        (1, 1),
-        (),
-        lambda inputs, given: _require_square("det", inputs),
-        _det,
-        _squares(sample("turned", normal(4, 4)), sample("no_rows", normal(0, 0))),
-        "The determinant of square matrices, by their LU factors.",
-        _det_grad,
-    ),
-    composite(
-        "slogdet",
-        (1, 1),
-        (),
-        lambda inputs, given: _require_square("slogdet", inputs),
-        _slogdet,
-        _squares(sample("turned", normal(4, 4)), sample("no_rows", normal(0, 0))),
-        "The sign of the determinant and the logarithm of its magnitude, by LU factors: 0 and "
-        "minus infinity where the matrix is singular.",
-        _slogdet_grad,
     ),
     composite(
         "lu_solve",

@@ -34,7 +34,7 @@ from gpugoblin.catalog.spec import Array, Attributes, Builder, Operator, TensorS
 
 __all__ = ["OPERATORS", "factor_lu"]
 
-_BLOCK: Final = 64
+_BLOCK: Final = 32
 
 
 # lu

@@ -12,7 +12,7 @@ from typing import Final
 from app.engine.backends.cpu.blocks import cut
 from app.engine.backends.spec import Kernel
 from app.engine.context import Context
-from gpugoblin.catalog.ops import factoring, solving, spectral
+from gpugoblin.catalog.ops import determinants, factoring, solving, spectral
 from gpugoblin.catalog.spec import Array, Attributes, Operator
 
 __all__ = ["MATRIX_KERNELS"]
@@ -43,6 +43,6 @@ def _kernel(operator: Operator) -> Kernel:
 
 MATRIX_KERNELS: Final[dict[str, Kernel]] = {
     operator.key: _kernel(operator)
-    for family in (factoring, solving, spectral)
+    for family in (determinants, factoring, solving, spectral)
     for operator in family.OPERATORS
 }

@@ -17,7 +17,7 @@ from gpugoblin.catalog.formula_build import call_formula
 from gpugoblin.catalog.spec import Array, TensorSpec
 from gpugoblin.errors import EngineError
 from gpugoblin.graph.builder import GraphBuilder
-from gpugoblin.graph.ir import Graph
+from gpugoblin.graph.ir import Graph, Node
 from gpugoblin.graph.memory import plan_memory
 from gpugoblin.graph.numeric import agrees, error_bounds
 from tests.helpers.graphs import graphs, inputs_of
@@ -185,3 +185,19 @@ def test_an_error_inside_a_composite_is_the_composites() -> None:
         pool.close()
     assert raised.value.code == "index_out_of_range"
     assert graph.nodes[program.position].operator == "cross_entropy"
+
+
+def test_what_nobody_reads_is_not_computed() -> None:
+    """The checks forbid it in a graph; a decomposition may leave it."""
+    spec = TensorSpec("float32", (3,))
+    tree = (("tree", call_formula("neg")),)
+    dead = Node("formula", 1, tree, (0,), (spec,))
+    kept = Node("reduce", 1, one_sum().nodes[0].attributes, (0,), (TensorSpec("float32", ()),))
+    graph = Graph((spec,), (), (kept, dead), (1,))
+    assert [step.node for step in compile_graph(graph, CpuBackend()).steps] == [0]
+
+
+def one_sum() -> Graph:
+    builder = GraphBuilder()
+    value = builder.input(TensorSpec("float32", (3,)))
+    return builder.build([builder.add("reduce", [value], axes=(0,), function="sum")])

@@ -10,24 +10,8 @@ from gpugoblin.errors import GraphError
 MATRICES = np.random.default_rng(0).standard_normal((6, 4, 4)).astype(np.float32)
 
 
-def test_determinants_are_numpys() -> None:
-    wide = MATRICES.astype(np.float64)
-    np.testing.assert_allclose(
-        get("det").reference([MATRICES], {})[0], np.linalg.det(wide), rtol=1e-6
-    )
-    sign, size = get("slogdet").reference([MATRICES], {})
-    expected = np.linalg.slogdet(wide)
-    np.testing.assert_array_equal(sign, expected[0])
-    assert {-1.0, 1.0} == set(sign.tolist())
-    np.testing.assert_allclose(size, expected[1], rtol=1e-6)
-
-
-def test_a_singular_matrix() -> None:
-    matrix = np.ones((2, 2), np.float32)
-    assert get("det").reference([matrix], {})[0] == 0
-    sign, size = get("slogdet").reference([matrix], {})
-    assert (sign, size) == (0, -np.inf)
-    assert np.isnan(get("inverse").reference([matrix], {})[0]).all()
+def test_a_singular_matrix_has_no_inverse() -> None:
+    assert np.isnan(get("inverse").reference([np.ones((2, 2), np.float32)], {})[0]).all()
 
 
 def test_systems() -> None:

@@ -5,9 +5,13 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
+from app.engine.backends.cpu.backend import CpuBackend
 from app.engine.backends.cpu.control import cond, scan, while_loop
+from app.engine.compile import compile_graph
 from app.engine.context import Cancelled, Context
 from app.engine.pool import Pool
+from gpugoblin.catalog.program import Graph
+from gpugoblin.catalog.prove import specs_of
 from gpugoblin.catalog.registry import get
 from gpugoblin.catalog.spec import Array, Sample
 
@@ -49,3 +53,26 @@ def test_a_cancelled_loop_stops(pool: Pool) -> None:
     attributes = {"reverse": False, **sample.attributes}
     with pytest.raises(Cancelled):
         scan(inputs, outputs, attributes, Context(pool, wanted=lambda: False))
+
+
+SAMPLES = [
+    pytest.param(operator, sample, id=f"{operator}-{sample.name}")
+    for operator in ("cond", "scan", "while_loop")
+    for sample in get(operator).samples
+]
+
+
+@pytest.mark.parametrize(("operator", "sample"), SAMPLES)
+def test_the_scratch_of_the_catalog_has_room_for_the_bodies(operator: str, sample: Sample) -> None:
+    attributes = {"reverse": False, "slices": 0, **sample.attributes}
+    if operator != "scan":
+        attributes = dict(sample.attributes)
+    declared = get(operator)
+    specs = specs_of(sample.inputs(np.random.default_rng(0)))
+    cost = declared.cost(specs, declared.infer(specs, attributes), attributes)
+    bodies = [value for value in attributes.values() if isinstance(value, Graph)]
+    programs = [compile_graph(body, CpuBackend()) for body in bodies]
+    each = [program.private_bytes + 64 for program in programs]
+    rooms = 2 * sum(spec.nbytes for spec in programs[0].output_specs)
+    needed = max(each) if operator == "cond" else sum(each) + rooms
+    assert cost.scratch_bytes >= needed
