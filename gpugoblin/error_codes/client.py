@@ -51,6 +51,55 @@ _CAPTURE: dict[str, ErrorCode] = {
     ),
 }
 
+_TORCH: dict[str, ErrorCode] = {
+    "torch_missing": ErrorCode(
+        what="Capturing a PyTorch program needs torch, which cannot be imported: {reason}.",
+        next_step="Install it: pip install 'gpugoblin[capture]'.",
+    ),
+    "torch_input_refused": ErrorCode(
+        what="{subject} cannot be part of a graph: {reason}.",
+        next_step="Convert it to a dtype of the catalog and replace NaN, then capture again.",
+    ),
+    "operator_missing": ErrorCode(
+        what="{line}: the catalog has nothing for {operator} of {operands}. Nothing was sent.",
+        next_step="{fix}",
+    ),
+    "operator_refused": ErrorCode(
+        what="{line}: {operator} of {operands}: {cause}. Nothing was sent.",
+        next_step="{fix}",
+    ),
+    "branch_on_data": ErrorCode(
+        what="{line} chooses a branch, or the size of a result, by data. Nothing was sent.",
+        next_step="{fix}",
+    ),
+    "program_too_large": ErrorCode(
+        what="{line}: the graph of the program is over a limit: {reason}. Nothing was sent.",
+        next_step="Capture a part of it (one layer, one step) and repeat that.",
+    ),
+    "capture_differs": ErrorCode(
+        what="The graph captured from {subject} ({rung}) differs from the program by {difference} "
+        "of the largest result. Nothing was sent.",
+        next_step="Look for random numbers, uninitialized memory or tensors that share memory.",
+    ),
+    "capture_failed": ErrorCode(
+        what="{line}: {subject} could not be traced: {reason}. Nothing was sent.",
+        next_step="Capture a smaller part to find the line, and write it with torch's functions.",
+    ),
+    "capture_died": ErrorCode(
+        what="The process that traces {subject} ended {how}.",
+        next_step="Capture on a smaller batch, or with more memory free, or with a longer timeout.",
+    ),
+    "capture_needs_fork": ErrorCode(
+        what="Tracing runs in a forked process, so that a failed one cannot spoil torch here, and "
+        "this system cannot fork.",
+        next_step="Pass isolate=False to trace in this process, and restart it after a failure.",
+    ),
+    "weights_misfit": ErrorCode(
+        what="{subject} cannot take the weight {name}: {reason}.",
+        next_step="Load weights into the module that was captured, or one of the same shapes.",
+    ),
+}
+
 _FILES: dict[str, ErrorCode] = {
     "file_unreadable": ErrorCode(
         what="{path} cannot be read: {reason}.",
@@ -202,4 +251,4 @@ _JOBS: dict[str, ErrorCode] = {
     ),
 }
 
-CODES: dict[str, ErrorCode] = {**_CAPTURE, **_FILES, **_NODE, **_JOBS}
+CODES: dict[str, ErrorCode] = {**_CAPTURE, **_TORCH, **_FILES, **_NODE, **_JOBS}

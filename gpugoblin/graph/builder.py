@@ -176,6 +176,10 @@ class GraphBuilder:
         Raises:
             GraphError: graph_malformed, over_limit.
         """
+        return self.build_numbered(outputs)[0]
+
+    def build_numbered(self, outputs: Sequence[int]) -> tuple[Graph, dict[int, int]]:
+        """As `build`, with the graph's number of every builder's value that it kept."""
         for value in outputs:
             self.spec(value)
         constants, nodes = self._walk(outputs)
@@ -207,7 +211,11 @@ class GraphBuilder:
             outputs=tuple(numbers[value] for value in outputs),
         )
         check(graph, self._limits)
-        return graph
+        return graph, numbers
+
+    def __len__(self) -> int:
+        """How many values were made."""
+        return len(self._values)
 
     def _walk(self, outputs: Sequence[int]) -> tuple[list[int], list[int]]:
         """Constants and first outputs of nodes that `outputs` need, each after what it reads, in

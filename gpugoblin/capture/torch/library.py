@@ -1,0 +1,38 @@
+"""The one place that imports torch. Owns: that import, and the names of dtypes."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from gpugoblin.errors import CaptureError
+
+__all__ = ["dtype_name", "load_torch", "numpy_of"]
+
+
+def load_torch() -> Any:
+    """The module torch, imported on first use.
+
+    Raises:
+        CaptureError: `torch_missing`.
+    """
+    try:
+        return import_module("torch")
+    except ImportError as cause:
+        raise CaptureError("torch_missing", reason=str(cause)) from cause
+
+
+def dtype_name(dtype: object) -> str:
+    """`float32` for torch.float32."""
+    return str(dtype).removeprefix("torch.")
+
+
+def numpy_of(tensor: Any) -> Any:
+    """The numbers of a tensor as a C-contiguous ndarray of the same dtype.
+
+    bfloat16 becomes float32, which holds every bfloat16.
+    """
+    plain = tensor.detach().resolve_conj().resolve_neg().cpu().contiguous()
+    if dtype_name(plain.dtype) == "bfloat16":
+        plain = plain.float()
+    return plain.numpy()

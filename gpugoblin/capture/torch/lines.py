@@ -1,0 +1,54 @@
+"""The researcher's line behind a node of a trace, or behind an error.
+
+Owns: reading torch's records of where things were called. Frames of torch and of this package are
+passed over, as they say nothing about the program.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import traceback
+from typing import Any, Final
+
+from gpugoblin.capture.caller import NOWHERE, Place
+from gpugoblin.capture.torch.library import load_torch
+
+__all__ = ["place_of_error", "place_of_node"]
+
+_FRAME: Final = re.compile(r'File "([^"]+)", line (\d+)')
+_OURS: Final = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+
+def _passed_over(file: str) -> bool:
+    torch_folder = os.path.dirname(os.path.abspath(load_torch().__file__))
+    return file.startswith((torch_folder + os.sep, _OURS + os.sep)) or file.startswith("<frozen")
+
+
+def _last(frames: list[tuple[str, int]]) -> Place:
+    for file, line in reversed(frames):
+        if not _passed_over(file):
+            return Place(file, line)
+    return NOWHERE
+
+
+def place_of_node(node: Any) -> Place:
+    """Where the operator of a node was called in the program."""
+    trace = str(node.meta.get("stack_trace") or "")
+    return _last([(file, int(line)) for file, line in _FRAME.findall(trace)])
+
+
+def place_of_error(error: BaseException) -> Place:
+    """The innermost line of the program that an error passed through, here or in its causes."""
+    seen: set[int] = set()
+    current: BaseException | None = error
+    while current is not None and id(current) not in seen:
+        seen.add(id(current))
+        frames = [(f.filename, f.lineno or 0) for f in traceback.extract_tb(current.__traceback__)]
+        found = _last(frames)
+        if found is NOWHERE:
+            found = _last([(file, int(n)) for file, n in _FRAME.findall(str(current))])
+        if found is not NOWHERE:
+            return found
+        current = current.__cause__ or current.__context__
+    return NOWHERE

@@ -1,0 +1,290 @@
+"""From a graph of ATen operators to a graph of the catalog.
+
+Owns: the walk over the nodes, the order of the inputs (arguments, parameters, buffers, then large
+constants and the key of random numbers), and the refusal of what has no rule. Must not: know any
+one operator.
+"""
+
+from __future__ import annotations
+
+import operator as python_operator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from gpugoblin.capture.caller import Place
+from gpugoblin.capture.torch.context import Context, Unsupported
+from gpugoblin.capture.torch.families import lookup
+from gpugoblin.capture.torch.library import load_torch
+from gpugoblin.capture.torch.lines import place_of_node
+from gpugoblin.capture.torch.tracing import Slot, Traced
+from gpugoblin.capture.torch.values import Pair, Value
+from gpugoblin.catalog.spec import Array, TensorSpec
+from gpugoblin.errors import CaptureError, GraphError
+from gpugoblin.graph.builder import GraphBuilder
+from gpugoblin.graph.ir import Graph
+
+__all__ = ["Input", "LoweredGraph", "lower_trace"]
+
+_ORDER: Final = {"argument": 0, "parameter": 1, "buffer": 2}
+_SILENT: Final = (
+    *("_assert_tensor_metadata", "_assert_scalar", "_assert_async", "sym_constrain_range"),
+    *("sym_constrain_range_for_size", "_functional_assert_scalar", "_functional_assert_async"),
+)
+"""Checks that the trace wrote down; they have no result."""
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """One input of the graph: `argument`, `parameter`, `buffer`, `constant` or `key`.
+
+    Args:
+        part: "" for a real tensor, "real" or "imag" for half of a complex one.
+        data: for a constant the numbers.
+    """
+
+    kind: str
+    name: str
+    part: str = ""
+    data: Array | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LoweredGraph:
+    """A catalog graph and what its inputs and outputs are.
+
+    Args:
+        outputs: for each output of the program: how many of the graph's it takes (2: complex).
+        updates: buffers that the program writes, by name, in the order of the last outputs.
+        lines: the researcher's line of each node's first value.
+    """
+
+    graph: Graph
+    inputs: tuple[Input, ...]
+    outputs: tuple[int, ...]
+    updates: tuple[str, ...]
+    lines: dict[int, Place]
+    random: bool
+
+
+def lower_trace(traced: Traced) -> LoweredGraph:
+    """The catalog graph of a trace.
+
+    Raises:
+        CaptureError: `operator_missing`, `operator_refused`, with the line.
+        GraphError: over_limit.
+    """
+    return _Walk(traced).run()
+
+
+class _Walk:
+    """The state of one lowering."""
+
+    def __init__(self, traced: Traced) -> None:
+        self._traced = traced
+        self._builder = GraphBuilder()
+        self._context = Context(self._builder, key=self._key)
+        self._inputs: list[tuple[int, Input]] = []
+        self._known: dict[Any, Any] = {}
+        self._places: dict[int, Place] = {}
+        self._random: int | None = None
+
+    def run(self) -> LoweredGraph:
+        self._declare()
+        outputs: list[Any] = []
+        placeholders = iter(self._traced.slots)
+        for node in self._traced.graph.nodes:
+            if node.op == "placeholder":
+                self._known[node] = self._slot(next(placeholders))
+            elif node.op == "get_attr":
+                self._known[node] = self._attribute(node)
+            elif node.op == "output":
+                outputs = list(self._value(node.args[0]))
+            else:
+                self._known[node] = self._call(node)
+        return self._finish(outputs)
+
+    # inputs
+
+    def _declare(self) -> None:
+        """Arguments first, then weights, whatever order the trace has; shared tensors once."""
+        torch = load_torch()
+        self._slots: dict[int, Any] = {}
+        wanted = [slot for slot in self._traced.slots if slot.kind in _ORDER]
+        for slot in sorted(wanted, key=lambda slot: _ORDER[slot.kind]):
+            same = id(slot.tensor)
+            if same in self._slots and slot.kind != "argument":
+                continue
+            shape = tuple(slot.tensor.shape)
+            if slot.tensor.dtype in (torch.complex64, torch.complex128):
+                dtype = "float32" if slot.tensor.dtype == torch.complex64 else "float64"
+                parts = [self._input(slot, TensorSpec(dtype, shape), p) for p in ("real", "imag")]
+                found: Any = Pair(*parts)
+            else:
+                found = self._input(slot, TensorSpec(self._dtype(slot), shape), "")
+            self._slots[self._slot_key(slot)] = found
+
+    def _slot_key(self, slot: Slot) -> int:
+        return id(slot) if slot.kind == "argument" else id(slot.tensor)
+
+    def _dtype(self, slot: Slot) -> str:
+        try:
+            return self._context.catalog_dtype(slot.tensor.dtype)
+        except Unsupported as cause:
+            raise CaptureError(
+                "torch_input_refused", subject=f"{slot.kind} {slot.name}", reason=str(cause)
+            ) from cause
+
+    def _input(self, slot: Slot, spec: TensorSpec, part: str) -> Value:
+        number = self._builder.input(spec)
+        self._inputs.append((number, Input(slot.kind, slot.name, part)))
+        return Value(number)
+
+    def _slot(self, slot: Slot) -> Any:
+        if slot.kind == "none":
+            return None
+        if slot.kind == "constant":
+            return self._constant(slot.tensor, slot.name)
+        return self._slots[self._slot_key(slot)]
+
+    def _attribute(self, node: Any) -> Any:
+        found = self._traced.module
+        for name in str(node.target).split("."):
+            found = getattr(found, name)
+        return self._constant(found, str(node.target)) if hasattr(found, "dtype") else found
+
+    def _constant(self, tensor: Any, name: str) -> Any:
+        if tensor is None or not hasattr(tensor, "dtype"):
+            return tensor
+        try:
+            return self._context.constant_of(tensor)
+        except Unsupported as cause:
+            raise CaptureError(
+                "torch_input_refused", subject=f"the constant {name}", reason=str(cause)
+            ) from cause
+
+    def _key(self) -> int:
+        if self._random is None:
+            self._random = self._builder.input(TensorSpec("int64", (2,)))
+            self._inputs.append((self._random, Input("key", "random")))
+        return self._random
+
+    # nodes
+
+    def _value(self, given: Any) -> Any:
+        """Arguments of a node with its nodes exchanged for what they became."""
+        if isinstance(given, list | tuple):
+            return [self._value(one) for one in given]
+        if isinstance(given, slice):
+            return slice(*(self._value(one) for one in (given.start, given.stop, given.step)))
+        if isinstance(given, dict):
+            return {key: self._value(one) for key, one in given.items()}
+        return self._known[given] if hasattr(given, "op") and given in self._known else given
+
+    def _call(self, node: Any) -> Any:
+        args, kwargs = self._value(node.args), self._value(node.kwargs)
+        if node.target is python_operator.getitem:
+            return args[0][args[1]]
+        name = str(node.target).removeprefix("aten.").removeprefix("prims.")
+        if name.partition(".")[0] in _SILENT:
+            return None
+        if name.startswith("sym_size"):
+            return self._context.shape(args[0])[args[1]]
+        rule = lookup(name)
+        if rule is None:
+            if not _tensors(args) and not _tensors(kwargs) and callable(node.target):
+                return node.target(*args, **kwargs)
+            raise self._missing(node, name, args)
+        return self._ruled(rule, node, name, args, kwargs)
+
+    def _ruled(self, rule: Any, node: Any, name: str, args: Any, kwargs: Any) -> Any:
+        before = len(self._builder)
+        try:
+            found = rule(self._context, *args, **kwargs)
+        except Unsupported as cause:
+            raise self._refused(node, name, args, str(cause)) from cause
+        except GraphError as cause:
+            if cause.code == "over_limit":
+                raise self._over(node, cause) from cause
+            raise self._refused(node, name, args, cause.what.rstrip(".")) from cause
+        place = place_of_node(node)
+        for number in range(before, len(self._builder)):
+            self._places[number] = place
+        return found
+
+    # refusals
+
+    def _shapes(self, args: Any) -> str:
+        specs = [
+            str(self._context.spec(one))
+            if isinstance(one, Value)
+            else f"complex{list(self._context.shape(one.real))}"
+            for one in _tensors(args)
+        ]
+        return " and ".join(specs) or "no tensors"
+
+    def _missing(self, node: Any, name: str, args: Any) -> CaptureError:
+        from gpugoblin.capture.torch.rewrites import rewrite_for
+
+        return CaptureError(
+            "operator_missing",
+            line=place_of_node(node),
+            operator=f"aten.{name}" if "::" not in name else name,
+            operands=self._shapes(args),
+            fix=rewrite_for(name),
+        )
+
+    def _refused(self, node: Any, name: str, args: Any, cause: str) -> CaptureError:
+        from gpugoblin.capture.torch.rewrites import rewrite_for
+
+        return CaptureError(
+            "operator_refused",
+            line=place_of_node(node),
+            operator=f"aten.{name}",
+            operands=self._shapes(args),
+            cause=cause,
+            fix=rewrite_for(name, cause),
+        )
+
+    def _over(self, node: Any, cause: GraphError) -> CaptureError:
+        return CaptureError(
+            "program_too_large", line=place_of_node(node), reason=cause.what.rstrip(".")
+        )
+
+    # results
+
+    def _finish(self, outputs: list[Any]) -> LoweredGraph:
+        results = [
+            one for one, name in zip(outputs, self._traced.outputs, strict=False) if not name
+        ]
+        buffers = {
+            name: one for one, name in zip(outputs, self._traced.outputs, strict=False) if name
+        }
+        counts: list[int] = []
+        numbers: list[int] = []
+        for result in [*results, *buffers.values()]:
+            parts = [result.real, result.imag] if isinstance(result, Pair) else [result]
+            if not isinstance(parts[0], Value):
+                parts = [self._context.number(result, self._context.promoted(result))]
+            counts.append(len(parts))
+            numbers.extend(part.number for part in parts)
+        graph, mapping = self._builder.build_numbered(numbers)
+        large = [
+            (number, Input("constant", f"constant{place}", data=array))
+            for place, (number, array) in enumerate(self._context.large.items())
+        ]
+        inputs = [one for _, one in sorted([*self._inputs, *large], key=lambda pair: pair[0])]
+        lines = {mapping[old]: place for old, place in self._places.items() if old in mapping}
+        kept = tuple(counts[: len(results)])
+        return LoweredGraph(
+            graph, tuple(inputs), kept, tuple(buffers), lines, self._random is not None
+        )
+
+
+def _tensors(given: Any) -> list[Value | Pair]:
+    if isinstance(given, Value | Pair):
+        return [given]
+    if isinstance(given, dict):
+        given = list(given.values())
+    if isinstance(given, list | tuple):
+        return [one for part in given for one in _tensors(part)]
+    return []
