@@ -26,6 +26,7 @@ AREAS: dict[str, tuple[str, ...]] = {
         "demo_time",
     ),
     "catalog": ("graph_tools",),
+    "zoo": ("zoo",),
 }
 
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from gpugoblin.capture.torch.compare import TOLERANCE, difference, run_graph
 from gpugoblin.capture.torch.library import load_torch, numpy_of
+from gpugoblin.capture.torch.lines import every_frame
 from gpugoblin.capture.torch.lowering import LoweredGraph, lower_trace
 from gpugoblin.capture.torch.refusals import refusal_of
 from gpugoblin.capture.torch.tracing import RUNGS
@@ -26,12 +27,14 @@ __all__ = ["Climbed", "climb", "eager", "tensors_of"]
 
 @dataclass(frozen=True, slots=True)
 class Climbed:
-    """A graph, the rung that gave it, and its largest difference from eager (None: random)."""
+    """A graph, the rung that gave it, its largest difference from eager (None: random), what the
+    other rungs said, and the results that the graph gives."""
 
     lowered: LoweredGraph
     rung: str
     difference: float | None
     refused: tuple[str, ...]
+    values: tuple[Array, ...]
 
 
 def eager(program: Program) -> list[Array]:
@@ -58,18 +61,23 @@ def climb(program: Program) -> Climbed:
     Raises:
         CaptureError: the most telling refusal of all rungs.
     """
-    expected = eager(program)
+    try:
+        expected = eager(program)
+    except Exception as error:
+        raise refusal_of(error, program) from error
     told: list[CaptureError] = []
     for name, trace in RUNGS:
         try:
-            lowered = lower_trace(trace(program))
+            with every_frame():
+                traced = trace(program)
+            lowered = lower_trace(traced)
             found = run_graph(lowered, tensors_of(program))
             gap = None if lowered.random else _gap(found, expected)
         except Exception as error:
             told.append(refusal_of(error, program))
             continue
         if gap is None or gap <= TOLERANCE:
-            return Climbed(lowered, name, gap, tuple(f"{one}" for one in told))
+            return Climbed(lowered, name, gap, tuple(map(str, told)), tuple(found))
         told.append(
             CaptureError(
                 "capture_differs", subject=program.label, rung=name, difference=f"{gap:.1e}"

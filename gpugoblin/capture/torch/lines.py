@@ -6,20 +6,25 @@ passed over, as they say nothing about the program.
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import os
 import re
 import traceback
+from collections.abc import Iterator
 from typing import Any, Final
 
 from gpugoblin.capture.caller import NOWHERE, Place
 from gpugoblin.capture.torch.library import load_torch
 
-__all__ = ["place_of_error", "place_of_node"]
+__all__ = ["every_frame", "place_of_error", "place_of_node"]
 
 _FRAME: Final = re.compile(r'File "([^"]+)", line (\d+)')
+_FRAMES: Final = 4
 _OURS: Final = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
+@functools.cache
 def _passed_over(file: str) -> bool:
     torch_folder = os.path.dirname(os.path.abspath(load_torch().__file__))
     return file.startswith((torch_folder + os.sep, _OURS + os.sep)) or file.startswith("<frozen")
@@ -52,3 +57,21 @@ def place_of_error(error: BaseException) -> Place:
             return found
         current = current.__cause__ or current.__context__
     return NOWHERE
+
+
+@contextlib.contextmanager
+def every_frame() -> Iterator[None]:
+    """While it lasts, torch's tracers write down all frames of a call and not only those named
+    `forward`: a line inside a plain function is then found."""
+    tracer = load_torch().fx.proxy.TracerBase
+    kept = tracer._filter_traceback_frames
+
+    def frames_of_program(self: Any, frames: traceback.StackSummary) -> traceback.StackSummary:
+        own = [frame for frame in frames if not _passed_over(frame.filename)]
+        return traceback.StackSummary.from_list(own[-_FRAMES:])
+
+    tracer._filter_traceback_frames = frames_of_program
+    try:
+        yield
+    finally:
+        tracer._filter_traceback_frames = kept

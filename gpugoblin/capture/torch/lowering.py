@@ -29,6 +29,7 @@ _ORDER: Final = {"argument": 0, "parameter": 1, "buffer": 2}
 _SILENT: Final = (
     *("_assert_tensor_metadata", "_assert_scalar", "_assert_async", "sym_constrain_range"),
     *("sym_constrain_range_for_size", "_functional_assert_scalar", "_functional_assert_async"),
+    *("_linalg_check_errors", "_async_error", "record_stream"),
 )
 """Checks that the trace wrote down; they have no result."""
 
@@ -184,15 +185,23 @@ class _Walk:
         args, kwargs = self._value(node.args), self._value(node.kwargs)
         if node.target is python_operator.getitem:
             return args[0][args[1]]
-        name = str(node.target).removeprefix("aten.").removeprefix("prims.")
+        target = node.target
+        if str(target) == "with_effects":
+            # An order between effects, (token, operator, *arguments): the graph has no effects.
+            token, target, *args = args
+            return (token, self._apply(node, target, args, kwargs))
+        return self._apply(node, target, args, kwargs)
+
+    def _apply(self, node: Any, target: Any, args: Any, kwargs: Any) -> Any:
+        name = str(target).removeprefix("aten.").removeprefix("prims.")
         if name.partition(".")[0] in _SILENT:
             return None
         if name.startswith("sym_size"):
             return self._context.shape(args[0])[args[1]]
         rule = lookup(name)
         if rule is None:
-            if not _tensors(args) and not _tensors(kwargs) and callable(node.target):
-                return node.target(*args, **kwargs)
+            if not _tensors(args) and not _tensors(kwargs) and callable(target):
+                return target(*args, **kwargs)
             raise self._missing(node, name, args)
         return self._ruled(rule, node, name, args, kwargs)
 

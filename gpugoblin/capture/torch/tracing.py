@@ -15,7 +15,7 @@ from gpugoblin.capture.torch.families import lookup
 from gpugoblin.capture.torch.library import load_torch
 from gpugoblin.capture.torch.wrapping import Program
 
-__all__ = ["RUNGS", "Slot", "Traced"]
+__all__ = ["RUNGS", "Slot", "Traced", "replaced"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +121,7 @@ def _make_fx(program: Program, *, mode: Any) -> Traced:
     arguments = [tensor for _, tensor in program.tensors]
 
     def call(state_list: list[Any], given: list[Any]) -> tuple[Any, ...]:
-        replaced = iter(given)
-        args, kwargs = _replaced((program.args, program.kwargs), replaced)
+        args, kwargs = replaced((program.args, program.kwargs), iter(given))
         found = dict(zip(names, state_list, strict=True))
         return tuple(
             torch.func.functional_call(program.module, found, args, kwargs, tie_weights=True)
@@ -158,17 +157,17 @@ def _make_fx(program: Program, *, mode: Any) -> Traced:
     return Traced(module.graph, tuple(slots), ("",) * count, module)
 
 
-def _replaced(given: Any, tensors: Iterator[Any]) -> Any:
+def replaced(given: Any, tensors: Iterator[Any]) -> Any:
     """The same nest of containers with the tensors exchanged, in the order of `named_tensors`."""
     torch = load_torch()
     if isinstance(given, torch.Tensor):
         return next(tensors)
     if isinstance(given, dict):
-        return {key: _replaced(value, tensors) for key, value in given.items()}
+        return {key: replaced(value, tensors) for key, value in given.items()}
     if isinstance(given, tuple) and hasattr(given, "_fields"):
-        return type(given)(*(_replaced(value, tensors) for value in given))
+        return type(given)(*(replaced(value, tensors) for value in given))
     if isinstance(given, list | tuple):
-        return type(given)(_replaced(value, tensors) for value in given)
+        return type(given)(replaced(value, tensors) for value in given)
     return given
 
 

@@ -1,0 +1,252 @@
+"""Coverage: programs of a zoo that are captured, equal to eager, and differentiated rightly.
+
+The zoo is test data outside the repository: a folder with `zoo.py`, whose dictionary `Z` maps a
+name to (group, builder), and the builder gives (module, args, kwargs). Its path is in
+GPUGOBLIN_ZOO; GPUGOBLIN_ZOO_ONLY names parts of names to run alone. Each program runs in a process
+of its own. The details of all programs are in `benchmarks/results/zoo_programs.json`, from which
+the table in the docs is made.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import sys
+import time
+import warnings
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from app.engine.backends.cpu.backend import CpuBackend
+from app.engine.compile import compile_graph
+from app.engine.context import Context
+from app.engine.pool import Pool
+from benchmarks.record import RESULTS, Row, not_run, row
+from gpugoblin.capture.torch.capturing import quietly
+from gpugoblin.capture.torch.checking import check_climbed, check_here
+from gpugoblin.capture.torch.compare import TOLERANCE, difference, graph_inputs, joined
+from gpugoblin.capture.torch.isolation import isolated
+from gpugoblin.capture.torch.ladder import Climbed, climb, eager, tensors_of
+from gpugoblin.capture.torch.wrapping import Program, make_program
+from gpugoblin.catalog.spec import DTYPES, Array
+from gpugoblin.errors import CaptureError
+
+__all__ = ["PROGRAMS", "Outcome", "measure"]
+
+PROGRAMS: Final = RESULTS / "zoo_programs.json"
+_SECONDS: Final = 560.0
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One program.
+
+    Args:
+        backend_error: of the CPU backend against eager, over the largest number of the result.
+    """
+
+    name: str
+    captured: bool
+    rung: str = ""
+    nodes: int = 0
+    seconds: float = 0.0
+    code: str = ""
+    operator: str = ""
+    line: str = ""
+    value_error: float | None = None
+    backend_error: float | None = None
+    backend_refusal: str = ""
+    gradient_error: float | None = None
+    gradient_bound: float | None = None
+    gradient_refusal: str = ""
+
+    @property
+    def equal(self) -> bool:
+        """Captured, and the CPU backend agrees with eager or both draw random numbers."""
+        return (
+            self.captured
+            and not self.backend_refusal
+            and (self.backend_error is None or self.backend_error <= TOLERANCE)
+        )
+
+    @property
+    def trained(self) -> bool:
+        return self.gradient_error is not None or bool(self.gradient_refusal)
+
+    @property
+    def right(self) -> bool:
+        return (
+            self.gradient_error is not None
+            and self.gradient_bound is not None
+            and self.gradient_error <= self.gradient_bound
+        )
+
+
+def measure() -> list[Row]:
+    folder = os.environ.get("GPUGOBLIN_ZOO", "")
+    if not folder:
+        return [not_run("programs captured", "programs", "none", "GPUGOBLIN_ZOO names no zoo")]
+    wanted = [part for part in os.environ.get("GPUGOBLIN_ZOO_ONLY", "").split(",") if part]
+    outcomes = _kept()
+    for name, builder in _programs(folder):
+        if wanted and not any(part in name for part in wanted):
+            continue
+        outcomes[name] = _outcome(name, builder)
+        print(f"  {_line(outcomes[name])}", flush=True)
+        _keep(outcomes)
+    return _rows(list(outcomes.values()))
+
+
+def _rows(outcomes: list[Outcome]) -> list[Row]:
+    trained = [one for one in outcomes if one.trained]
+    silent = [one for one in trained if one.gradient_error is not None and not one.right]
+    refused = [one for one in outcomes if not one.captured]
+    named = ", ".join(one.name for one in refused)
+    wrong = ", ".join(one.name for one in silent)
+    return [
+        row(
+            "programs captured and equal to eager on the CPU backend",
+            sum(one.equal for one in outcomes),
+            "programs",
+            bar=161,
+            note=f"of {len(outcomes)}; refused: {named or 'none'}",
+        ),
+        row(
+            "programs whose gradients are right",
+            sum(one.right for one in trained),
+            "programs",
+            note=f"of {len(trained)} that PyTorch differentiates",
+        ),
+        row(
+            "gradients that are silently wrong",
+            len(silent),
+            "programs",
+            bar=0,
+            better="lower",
+            note=wrong or "none",
+        ),
+    ]
+
+
+def _programs(folder: str) -> Iterator[tuple[str, Any]]:
+    warnings.filterwarnings("ignore")
+    sys.path.insert(0, folder)
+    sys.dont_write_bytecode = True
+    if (Path(folder) / "tvstub.py").exists():
+        importlib.import_module("tvstub").install()
+    for library in ("torch", "timm", "transformers"):
+        importlib.import_module(library)
+    zoo = importlib.import_module("zoo").Z
+    for name, (_, builder) in zoo.items():
+        yield name, builder
+
+
+def _outcome(name: str, builder: Any) -> Outcome:
+    try:
+        data = isolated(lambda: quietly(lambda: _judged(name, builder)), name, _SECONDS)
+    except CaptureError as error:
+        return Outcome(name, captured=False, code=error.code, line=str(error.fields.get("how", "")))
+    return Outcome(**json.loads(data))
+
+
+def _judged(name: str, builder: Any) -> bytes:
+    """In the child: the capture, the check of values and gradients, and the CPU backend."""
+    import torch
+
+    torch.manual_seed(0)
+    module, args, kwargs = builder()
+    program = make_program(module, args, kwargs)
+    begin = time.monotonic()
+    try:
+        found = climb(program)
+    except CaptureError:
+        report = check_here(program)
+        outcome = Outcome(
+            name,
+            captured=False,
+            seconds=time.monotonic() - begin,
+            code=report.code,
+            operator=report.operator,
+            line=report.line,
+        )
+        return json.dumps(asdict(outcome)).encode()
+    seconds = time.monotonic() - begin
+    report = check_climbed(program, found)
+    error, refusal = _backend(program, found)
+    outcome = Outcome(
+        name=name,
+        captured=True,
+        rung=report.rung,
+        nodes=report.nodes,
+        seconds=seconds,
+        value_error=report.value_error,
+        backend_error=error,
+        backend_refusal=refusal,
+        gradient_error=report.gradient_error,
+        gradient_bound=report.gradient_bound,
+        gradient_refusal=report.gradient_refusal,
+    )
+    return json.dumps(asdict(outcome)).encode()
+
+
+def _backend(program: Program, found: Climbed) -> tuple[float | None, str]:
+    """The difference of the CPU backend from eager, or why it cannot run the graph."""
+    lowered = found.lowered
+    inputs = graph_inputs(lowered.inputs, lowered.graph.inputs, tensors_of(program))
+    pool = Pool(1)
+    try:
+        results = joined(_run(lowered.graph, inputs, pool), lowered.outputs)
+    except Exception as error:
+        return None, f"{type(error).__name__}: {error}"[:300]
+    finally:
+        pool.close()
+    if found.difference is None:
+        return None, ""
+    gaps = [difference(one, two) for one, two in zip(results, eager(program), strict=True)]
+    return max(gaps, default=0.0), ""
+
+
+def _run(graph: Any, inputs: list[Array], pool: Pool) -> list[Array]:
+    compiled = compile_graph(graph, CpuBackend())
+    outputs = [np.empty(spec.shape, DTYPES[spec.dtype]) for spec in compiled.output_specs]
+    with np.errstate(all="ignore"):
+        compiled.run(
+            [np.ascontiguousarray(array).reshape(array.shape) for array in inputs],
+            outputs,
+            np.empty(compiled.arena_bytes, np.uint8),
+            Context(pool),
+        )
+    return outputs
+
+
+def _kept() -> dict[str, Outcome]:
+    if not PROGRAMS.exists():
+        return {}
+    known = {one.name for one in fields(Outcome)}
+    read = json.loads(PROGRAMS.read_text(encoding="utf-8"))
+    return {
+        old["name"]: Outcome(**{key: value for key, value in old.items() if key in known})
+        for old in read
+    }
+
+
+def _keep(outcomes: dict[str, Outcome]) -> None:
+    rows = [asdict(outcomes[name]) for name in sorted(outcomes)]
+    for one in rows:
+        one["seconds"] = round(one["seconds"], 1)
+        one["line"] = one["line"].replace(f"{os.environ['GPUGOBLIN_ZOO'].rstrip('/')}/", "")
+    PROGRAMS.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+
+
+def _line(one: Outcome) -> str:
+    if not one.captured:
+        return f"{one.name}: refused, {one.code} {one.operator} {one.line}"
+    words = [f"{one.name}: {one.rung}", f"{one.nodes} operators", f"{one.seconds:.1f} s"]
+    words.append(f"values {one.value_error} backend {one.backend_error} {one.backend_refusal}")
+    words.append(f"gradients {one.gradient_error} of {one.gradient_bound} {one.gradient_refusal}")
+    return ", ".join(words)
