@@ -15,7 +15,7 @@ import os
 import sys
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Final
@@ -176,8 +176,12 @@ def _judged(name: str, builder: Any) -> bytes:
         )
         return json.dumps(asdict(outcome)).encode()
     seconds = time.monotonic() - begin
-    report = check_climbed(program, found)
-    error, refusal = _backend(program, found)
+    pool = Pool(1)
+    try:
+        report = check_climbed(program, found, lambda graph, arrays: _run(graph, arrays, pool))
+        error, refusal = _backend(program, found, pool)
+    finally:
+        pool.close()
     outcome = Outcome(
         name=name,
         captured=True,
@@ -194,24 +198,21 @@ def _judged(name: str, builder: Any) -> bytes:
     return json.dumps(asdict(outcome)).encode()
 
 
-def _backend(program: Program, found: Climbed) -> tuple[float | None, str]:
+def _backend(program: Program, found: Climbed, pool: Pool) -> tuple[float | None, str]:
     """The difference of the CPU backend from eager, or why it cannot run the graph."""
     lowered = found.lowered
     inputs = graph_inputs(lowered.inputs, lowered.graph.inputs, tensors_of(program))
-    pool = Pool(1)
     try:
         results = joined(_run(lowered.graph, inputs, pool), lowered.outputs)
     except Exception as error:
         return None, f"{type(error).__name__}: {error}"[:300]
-    finally:
-        pool.close()
     if found.difference is None:
         return None, ""
     gaps = [difference(one, two) for one, two in zip(results, eager(program), strict=True)]
     return max(gaps, default=0.0), ""
 
 
-def _run(graph: Any, inputs: list[Array], pool: Pool) -> list[Array]:
+def _run(graph: Any, inputs: Sequence[Array], pool: Pool) -> list[Array]:
     compiled = compile_graph(graph, CpuBackend())
     outputs = [np.empty(spec.shape, DTYPES[spec.dtype]) for spec in compiled.output_specs]
     with np.errstate(all="ignore"):

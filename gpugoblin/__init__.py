@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from gpugoblin.capture.reductions import *
     from gpugoblin.capture.refusals import *
     from gpugoblin.capture.scalar_functions import *
+    from gpugoblin.capture.torch.capturing import capture as capture
+    from gpugoblin.capture.torch.checking import check as check
     from gpugoblin.client.certificate import JobCertificate as JobCertificate
     from gpugoblin.client.constraints import where as where
     from gpugoblin.client.job import *
@@ -92,6 +94,8 @@ _NAMES: Final = {
         not_equal pow reciprocal remainder round rsqrt sigmoid sign sin sinh sqrt square subtract
         tan tanh trunc
     """,
+    "gpugoblin.capture.torch.capturing": "capture",
+    "gpugoblin.capture.torch.checking": "check",
     "gpugoblin.client.certificate": "JobCertificate",
     "gpugoblin.client.constraints": "where",
     "gpugoblin.client.job": "Job JobFailed",

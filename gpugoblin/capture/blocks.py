@@ -7,8 +7,9 @@ sent. Must not: cut anything; the planner does, along the axis that is named her
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar, cast
 
 import numpy as np
 
@@ -28,16 +29,23 @@ R = TypeVar("R")
 def function(f: Callable[P, R]) -> Callable[P, R]:
     """Marks a function of arrays: ndarrays among its arguments become lazy arrays.
 
-    The function is written with the operators of `Array` and the functions of gg. It returns a
-    lazy array, or a tuple, list or dictionary of them.
+    The function is written with the operators of `Array` and the functions of gg, and returns a
+    lazy array, or a tuple, list or dictionary of them. Or it is written with torch: then it is
+    captured (see `gg.capture`), and returns a lazy array or a tuple of them.
 
     Raises (when called):
-        CaptureError: `not_an_array` when it returns numbers that were computed here.
+        CaptureError: `not_an_array` when it returns numbers that were computed here; for a
+            function of torch what `gg.capture` raises.
     """
 
     @functools.wraps(f)
     def captured(*args: P.args, **kwargs: P.kwargs) -> R:
         place = caller()
+        if "torch" in sys.modules:
+            from gpugoblin.capture.torch.lazily import call_lazily, speaks_torch
+
+            if speaks_torch(f, (*args, *kwargs.values())):
+                return cast(R, call_lazily(f, args, kwargs, place))
         lazy = [_lazy(argument, place) for argument in args]
         named = {key: _lazy(argument, place) for key, argument in kwargs.items()}
         result = f(*lazy, **named)

@@ -16,13 +16,14 @@ import numpy as np
 
 from gpugoblin.capture.torch.capturing import run_apart
 from gpugoblin.capture.torch.compare import TOLERANCE, difference
-from gpugoblin.capture.torch.gradients import GradientErrors, compare_gradients, double_values
+from gpugoblin.capture.torch.gradients import GradientErrors, Run, compare_gradients, double_values
 from gpugoblin.capture.torch.ladder import Climbed, climb
 from gpugoblin.capture.torch.library import load_torch
 from gpugoblin.capture.torch.refusals import refusal_of
 from gpugoblin.capture.torch.wrapping import Program, make_program
 from gpugoblin.catalog.registry import catalog_hash
 from gpugoblin.errors import CaptureError, GoblinError
+from gpugoblin.graph.interpret import interpret
 
 __all__ = ["CheckReport", "check", "check_climbed", "check_here"]
 
@@ -159,9 +160,9 @@ def check_here(program: Program) -> CheckReport:
     return check_climbed(program, found)
 
 
-def check_climbed(program: Program, found: Climbed) -> CheckReport:
-    """What there is to say about a graph that was found."""
-    gradients, refusal = _gradients(program, found)
+def check_climbed(program: Program, found: Climbed, run: Run = interpret) -> CheckReport:
+    """What there is to say about a graph that was found; `run` computes its gradients."""
+    gradients, refusal = _gradients(program, found, run)
     return CheckReport(
         captured=True,
         rung=found.rung,
@@ -175,11 +176,11 @@ def check_climbed(program: Program, found: Climbed) -> CheckReport:
     )
 
 
-def _gradients(program: Program, found: Climbed) -> tuple[GradientErrors | None, str]:
+def _gradients(program: Program, found: Climbed, run: Run) -> tuple[GradientErrors | None, str]:
     if found.difference is None:
         return None, ""
     try:
-        return compare_gradients(program, found.lowered), ""
+        return compare_gradients(program, found.lowered, run), ""
     except GoblinError as error:
         return None, str(error)
     except Exception as error:

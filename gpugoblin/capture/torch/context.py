@@ -160,6 +160,23 @@ class Context:
             self.cast(operand, dtype) if isinstance(operand, Value) else self.number(operand, dtype)
         )
 
+    def stopped(self, value: Value) -> Value:
+        """The same numbers, through which no gradient passes: steps of 2^-100 have none.
+
+        Numbers from 2^24 on are integers; smaller ones keep all their bits down to 2^-77.
+        """
+        if not self.floating(value):
+            return value
+        dtype = self.dtype(value)
+        numbers = (self.number(one, dtype) for one in (2.0**24, 2.0**100, 2.0**-100))
+
+        def write(f: FormulaBuilder, x: int, whole: int, up: int, down: int) -> int:
+            small = f.call("mul", f.call("floor", f.call("mul", x, up)), down)
+            inside = f.call("lt", f.call("abs", x), whole)
+            return f.call("where", inside, small, f.call("floor", x))
+
+        return self.formula((value, *numbers), write)
+
     # constants
 
     def number(self, value: Scalar, dtype: str) -> Value:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,9 @@ from gpugoblin.capture.torch.wrapping import Program, flat_tensors
 from gpugoblin.catalog.spec import Array
 from gpugoblin.graph.grad import gradient
 from gpugoblin.graph.interpret import interpret
+from gpugoblin.graph.ir import Graph
+
+Run = Callable[[Graph, Sequence[Array]], Sequence[Array]]
 
 __all__ = ["GradientErrors", "compare_gradients", "double_values"]
 
@@ -52,8 +55,14 @@ class GradientErrors:
         return self.error <= self.bound
 
 
-def compare_gradients(program: Program, lowered: LoweredGraph) -> GradientErrors | None:
-    """None where there is nothing to differentiate, or PyTorch has no gradient."""
+def compare_gradients(
+    program: Program, lowered: LoweredGraph, run: Run = interpret
+) -> GradientErrors | None:
+    """None where there is nothing to differentiate, or PyTorch has no gradient.
+
+    Args:
+        run: computes a graph; the reference interpreter unless said otherwise.
+    """
     names = [
         (place, one.kind, one.name)
         for place, one in enumerate(lowered.inputs)
@@ -67,7 +76,7 @@ def compare_gradients(program: Program, lowered: LoweredGraph) -> GradientErrors
         if narrow is None:
             return None
         wide = _try_wide(program, wanted)
-    ours = _our_gradients(program, lowered, [place for place, _, _ in names])
+    ours = _our_gradients(program, lowered, [place for place, _, _ in names], run)
     truth = narrow if wide is None else wide
     largest = max((_size(one) for one in truth), default=0.0)
     scale = largest or 1.0
@@ -99,7 +108,9 @@ def _seed(place: int, shape: Sequence[int]) -> Array:
     return np.random.default_rng(place).standard_normal(tuple(shape)).astype(np.float32)
 
 
-def _our_gradients(program: Program, lowered: LoweredGraph, wrt: Sequence[int]) -> list[Array]:
+def _our_gradients(
+    program: Program, lowered: LoweredGraph, wrt: Sequence[int], run: Run
+) -> list[Array]:
     specs = lowered.graph.output_specs()
     of, seeds, first = [], [], 0
     for place, count in enumerate(lowered.outputs):
@@ -109,7 +120,7 @@ def _our_gradients(program: Program, lowered: LoweredGraph, wrt: Sequence[int]) 
         first += count
     graph = gradient(lowered.graph, wrt, of=of, seeded=True)
     inputs = graph_inputs(lowered.inputs, lowered.graph.inputs, tensors_of(program))
-    found = interpret(graph, [*inputs, *seeds])
+    found = run(graph, [*inputs, *seeds])
     return list(found[len(lowered.graph.outputs) :])
 
 

@@ -14,7 +14,6 @@ import numpy as np
 
 from gpugoblin.capture.torch.compare import TOLERANCE, difference, run_graph
 from gpugoblin.capture.torch.library import load_torch, numpy_of
-from gpugoblin.capture.torch.lines import every_frame
 from gpugoblin.capture.torch.lowering import LoweredGraph, lower_trace
 from gpugoblin.capture.torch.refusals import refusal_of
 from gpugoblin.capture.torch.tracing import RUNGS
@@ -68,9 +67,7 @@ def climb(program: Program) -> Climbed:
     told: list[CaptureError] = []
     for name, trace in RUNGS:
         try:
-            with every_frame():
-                traced = trace(program)
-            lowered = lower_trace(traced)
+            lowered = lower_trace(trace(program))
             found = run_graph(lowered, tensors_of(program))
             gap = None if lowered.random else _gap(found, expected)
         except Exception as error:

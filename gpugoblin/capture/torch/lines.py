@@ -27,7 +27,8 @@ _OURS: Final = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(_
 @functools.cache
 def _passed_over(file: str) -> bool:
     torch_folder = os.path.dirname(os.path.abspath(load_torch().__file__))
-    return file.startswith((torch_folder + os.sep, _OURS + os.sep)) or file.startswith("<frozen")
+    made_up = file.startswith("<") and not file.startswith("<ipython")
+    return made_up or file.startswith((torch_folder + os.sep, _OURS + os.sep))
 
 
 def _last(frames: list[tuple[str, int]]) -> Place:

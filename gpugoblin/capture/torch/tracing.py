@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from gpugoblin.capture.torch.families import lookup
 from gpugoblin.capture.torch.library import load_torch
+from gpugoblin.capture.torch.lines import every_frame
 from gpugoblin.capture.torch.wrapping import Program
 
 __all__ = ["RUNGS", "Slot", "Traced", "replaced"]
@@ -75,7 +76,10 @@ def _more(graph: Any) -> dict[Any, Callable[..., Any]]:
 def _export(program: Program, *, strict: bool) -> Traced:
     torch = load_torch()
     with torch.no_grad():
-        exported = torch.export.export(program.module, program.args, program.kwargs, strict=strict)
+        with every_frame():
+            exported = torch.export.export(
+                program.module, program.args, program.kwargs, strict=strict
+            )
         exported = exported.run_decompositions(_table())
         for _ in range(3):
             more = _more(exported.graph)
@@ -133,7 +137,7 @@ def _make_fx(program: Program, *, mode: Any) -> Traced:
         if lookup(_op_name(operator)) is None
     }
     leaves = [tensor.detach() for tensor in (state[name] for name in names)]
-    with _math_attention(), torch.no_grad():
+    with _math_attention(), torch.no_grad(), every_frame():
         functional = torch.func.functionalize(call, remove="mutations_and_views")
         module = make_fx(
             functional,

@@ -30,10 +30,16 @@ __all__ = ["draw"]
         "contiguous",
         "positive",
     ),
-    *("alias_copy", "detach_copy", "view_of"),
+    *("alias_copy", "view_of"),
 )
 def same(c: Context, x: Any, **_: Any) -> Any:
     return x
+
+
+@aten("detach")
+@eachwise
+def detach(c: Context, x: Value) -> Value:
+    return c.stopped(x)
 
 
 @aten("_to_copy", "to", "type_as")

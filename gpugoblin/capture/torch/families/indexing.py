@@ -102,8 +102,17 @@ def index_select(c: Context, x: Value, dim: int, index: Value) -> Value:
 
 
 @aten("embedding")
-def embedding(c: Context, weight: Value, indices: Value, *rest: Any, **_: Any) -> Value:
-    return c.op("gather", [weight, c.cast(indices, "int64")], axis=0)
+def embedding(
+    c: Context, weight: Value, indices: Value, padding_idx: int = -1, *rest: Any, **_: Any
+) -> Value:
+    """Rows by index; the row `padding_idx` gets no gradient."""
+    places = c.cast(indices, "int64")
+    rows = c.op("gather", [weight, places], axis=0)
+    if padding_idx < 0:
+        return rows
+    padded = c.call("eq", places, c.number(padding_idx, "int64"))
+    column = c.reshape(padded, (*c.shape(padded), 1))
+    return c.call("where", column, c.stopped(rows), rows)
 
 
 @aten("take")
