@@ -66,8 +66,8 @@ def hardswish(c: Context, x: Value) -> Value:
 
     def write(f: FormulaBuilder, a: int, zero: int, three: int, six: int) -> int:
         inner = f.call("div", f.call("mul", a, f.call("add", a, three)), six)
-        inner = f.call("where", f.call("gt", a, three), a, inner)
-        return f.call("where", f.call("lt", a, f.call("neg", three)), zero, inner)
+        inner = f.call("where", f.call("ge", a, three), a, inner)
+        return f.call("where", f.call("le", a, f.call("neg", three)), zero, inner)
 
     return c.formula((x, *numbers), write)
 

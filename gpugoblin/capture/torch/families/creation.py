@@ -23,7 +23,6 @@ __all__ = ["draw"]
     *(
         "clone",
         "alias",
-        "detach",
         "lift_fresh_copy",
         "lift_fresh",
         "lift",
