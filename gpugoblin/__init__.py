@@ -94,7 +94,6 @@ _NAMES: Final = {
         not_equal pow reciprocal remainder round rsqrt sigmoid sign sin sinh sqrt square subtract
         tan tanh trunc
     """,
-    "gpugoblin.capture.torch.capturing": "capture",
     "gpugoblin.capture.torch.checking": "check",
     "gpugoblin.client.certificate": "JobCertificate",
     "gpugoblin.client.constraints": "where",
@@ -115,6 +114,7 @@ _HOMES: Final = MappingProxyType(
 """Public name -> its module, and its name there."""
 
 _MODULES: Final = {
+    "capture": "gpugoblin.capture",
     "errors": "gpugoblin.errors",
     "fft": "gpugoblin.capture.fft",
     "linalg": "gpugoblin.capture.linalg",
