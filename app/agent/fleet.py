@@ -11,7 +11,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 from app.agent.calibration import UNKNOWN
 from app.agent.card_engine import CardEngine, Computed
@@ -22,6 +22,7 @@ from app.agent.settings import Settings
 from app.host.engine import Engine
 from app.host.spec import HostSpec
 from gpugoblin.ids import LeaseId
+from gpugoblin.wire.bounds import NumericClass
 from gpugoblin.wire.messages.contact import CardClass
 from gpugoblin.wire.messages.task import Capabilities
 
@@ -30,7 +31,7 @@ __all__ = ["Card", "EngineMaker", "Fleet", "start_engine", "threads_of"]
 EngineMaker = Callable[[Settings, Path], Engine]
 """Starts an engine at the level of the settings or raises; blocks. A parameter for tests."""
 
-CLASSES: Final[tuple[Literal["exact", "float32"], ...]] = ("exact", "float32")
+CLASSES: Final[tuple[NumericClass, ...]] = get_args(NumericClass)
 POOL_THREADS: Final = 2
 LAUNCHER_LIMIT_S: Final = 2.0
 """How long the launcher may take for its end: all that it was asked is done by then."""

@@ -13,19 +13,21 @@ views everywhere, and the planner knows them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from app.engine.backends.spec import Backend, Kernel, View
+from app.engine.backends.spec import Backend, ExactBackend, Kernel, View
 from app.engine.context import Context
 from app.engine.fusion import Group, groups
 from app.engine.program import Home, Program, Step
-from gpugoblin.catalog.program import specs_within
+from gpugoblin.catalog.formula import Formula
+from gpugoblin.catalog.lowering import lower_formula
 from gpugoblin.catalog.registry import OPERATORS
 from gpugoblin.catalog.spec import DTYPES, Array, Attributes, TensorSpec
 from gpugoblin.errors import EngineError
+from gpugoblin.graph.exact import not_exact
 from gpugoblin.graph.expand import expand
 from gpugoblin.graph.ir import Graph, Node
 from gpugoblin.graph.memory import MemoryPlan, plan_memory
@@ -39,11 +41,37 @@ def compile_graph(graph: Graph, backend: Backend, numeric_class: str = "float32"
     Raises:
         EngineError: `task_refused` for a class that the graph cannot be computed in.
     """
+    if numeric_class == "exact":
+        return _exact(graph, backend)
     expanded = expand(graph, lambda operator: operator.key in backend.kernels)
     graph, specs = expanded.graph, expanded.graph.specs()
-    if numeric_class == "exact" and any(spec.dtype == "float32" for spec in specs_within(graph)):
-        raise EngineError("task_refused", reason="class exact serves integers and bool only")
-    return _Compiler(graph, specs, backend, expanded.origins).program()
+    return _Compiler(graph, specs, backend, expanded.origins, backend.kernels).program()
+
+
+def _exact(graph: Graph, backend: Backend) -> Program:
+    """Composites are always their decompositions, and every NaN has one pattern in the end."""
+    culprit = not_exact(graph)
+    if culprit is not None:
+        reason = f"{culprit} is not in class exact"
+        raise EngineError("task_refused", reason=reason)
+    expanded = expand(graph)
+    graph, specs = expanded.graph, expanded.graph.specs()
+    kernels = backend.kernels
+    if any(spec.dtype == "float32" for spec in specs):
+        if not isinstance(backend, ExactBackend):
+            raise EngineError("task_refused", reason="class exact serves integers and bool only")
+        kernels = backend.exact_kernels
+    program = _Compiler(graph, specs, backend, expanded.origins, kernels, exact=True).program()
+    return replace(program, canonical=True)
+
+
+def _lowered(node: Node, specs: tuple[TensorSpec, ...]) -> Node:
+    """A formula of basic functions. It was checked before; now it may be over the limits."""
+    tree = node.attrs["tree"]
+    if not isinstance(tree, Formula):
+        raise TypeError("the attribute tree of formula must be a Formula")
+    plain = lower_formula(tree, [specs[value].dtype for value in node.inputs])
+    return replace(node, attributes=(("tree", plain),))
 
 
 def _weights(graph: Graph, specs: tuple[TensorSpec, ...]) -> list[float]:
@@ -63,6 +91,8 @@ class _Compiler:
     backend: Backend
     origins: tuple[int, ...]
     """For each node the one of the task's graph that errors are reported at."""
+    kernels: Mapping[str, Kernel]
+    exact: bool = False
     homes: dict[int, Home] = field(default_factory=dict)
     views: dict[int, Array] = field(default_factory=dict)
     """Shapes and strides of values that are views, over memory that is never read."""
@@ -124,6 +154,8 @@ class _Compiler:
                 self.homes.pop(value, None)
         if not kept:
             return  # a decomposition made what nobody reads
+        if self.exact:
+            nodes = [_lowered(node, self.specs) for node in nodes]
         reads = sorted(group.reads)
         run = self.backend.chain(nodes, results, reads, kept, self.specs)
         self.steps.append(
@@ -151,7 +183,7 @@ class _Compiler:
             return
         if node.operator == "reshape":
             return  # it lies where its operand lies
-        kernel = self.backend.kernels[key]
+        kernel = self.kernels[key]
         self.steps.append(
             Step(
                 self.origins[index],

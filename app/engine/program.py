@@ -46,6 +46,7 @@ class Program:
             offset in the arena. Views and values inside fused chains have none.
         copies: (output, value): outputs that are copied at the end.
         scratch_bytes: what kernels take beside the arena, one node at a time, at most.
+        canonical: in the end every NaN gets one bit pattern (class `exact`).
         position: the node that runs now, or ran last.
     """
 
@@ -58,6 +59,7 @@ class Program:
     copies: tuple[tuple[int, int], ...]
     arena_bytes: int
     scratch_bytes: int
+    canonical: bool = False
     position: int = -1
 
     @property
@@ -102,6 +104,10 @@ class Program:
         for output, value in self.copies:
             context.check()
             np.copyto(outputs[output], values[value])
+        if self.canonical:
+            for array in outputs:
+                if array.dtype.kind == "f":
+                    np.copyto(array, np.nan, where=np.isnan(array))
 
     def _bind(
         self,

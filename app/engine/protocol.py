@@ -101,7 +101,7 @@ class Ready(Struct, frozen=True, forbid_unknown_fields=True):
 class Run(Struct, frozen=True, forbid_unknown_fields=True):
     """Parent: evaluate a graph. Its canonical bytes are `graph`, or lie at `graph_place`."""
 
-    numeric_class: Literal["exact", "float32"]
+    numeric_class: Literal["exact", "float32", "tf32", "bfloat16", "float16", "int8"]
     inputs: Annotated[tuple[Place, ...], Meta(max_length=256)]
     outputs: Annotated[tuple[Place, ...], Meta(max_length=256)]
     graph: Annotated[bytes, Meta(max_length=INLINE_GRAPH_BYTES)] = b""

@@ -102,7 +102,7 @@ class EngineTask:
     inputs: tuple[Slot, ...]
     outputs: tuple[Slot, ...]
     predicted_s: float
-    numeric_class: Literal["exact", "float32"] = "float32"
+    numeric_class: Literal["exact", "float32", "tf32", "bfloat16", "float16", "int8"] = "float32"
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,9 @@ class SubmitOptions(TypedDict, total=False):
         name: the job's name; the same name and content attaches to the job that is there.
         overwrite: replace a job of this name, and a file at the path, that differ.
         executor: `auto`, `local` or `grid`.
-        numeric_class: `exact` or `float32`; by itself `exact` when only integers are computed.
+        numeric_class: `exact` (bit-identical everywhere), `float32`, or `tf32`, `bfloat16`,
+            `float16`, `int8`, which round the operands of products and convolutions; by itself
+            `exact` when only integers are computed, else `float32`.
         assurance: `full` or `audited`.
         where: what a card must have, from `gg.where(min_memory=...)`.
         priority: from -100 to 100; more is sooner.

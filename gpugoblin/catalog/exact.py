@@ -1,12 +1,12 @@
 """Class `exact`: what each primitive gives on float32, bit for bit, however it is cut.
 
-Owns: the order of every sum, and which primitives have the class. Every result element is defined by
-itself, so any cut along parallel axes gives the same bits; no index that is summed may be cut.
+Owns: the order of every sum, and which primitives have the class. Every result element is defined
+by itself, so any cut along parallel axes gives the same bits; no index that is summed may be cut.
 
 * A sum of n terms, in the row-major order of the axes that are summed: blocks of 512 from the first
   to the last, each added up from its first term on; then the sums of the blocks likewise.
-* `matmul` and `conv` add rounded products in that order; conv's terms are channel by channel, within
-  one the kernel's places in row-major order, padding included.
+* `matmul` and `conv` add rounded products in that order; conv's terms are channel by channel,
+  within one the kernel's places in row-major order, padding included.
 * `scan_reduce` is one chain; `pool` adds the window's places in row-major order to zero, `fold`
   likewise; `scatter` applies updates in their order.
 * Maxima and minima that are zero are +0. Every NaN of a graph's result is 0x7FC00000.

@@ -16,7 +16,8 @@ from gpugoblin.catalog.terms import Term, horner, select
 
 __all__ = [
     "area_cosine", "area_sine", "area_tangent", "copysign", "cube_root", "digamma", "erfc",
-    "erfinv", "hypot", "log_gamma", "next_after", "signbit",
+    "erfinv", "hypot", "log_gamma", "next_after", "round_bfloat16", "round_float16", "round_tf32",
+    "signbit",
 ]  # fmt: skip
 
 SHIFT: Final = 8
@@ -135,6 +136,31 @@ def cube_root(x: Term) -> Term:
     value = select(small, guess * 2.0**-16, guess)
     value = select(size.equals(0.0) | (size.equals(math.inf)), size, value)
     return _signed(select(size.equals(size), value, x), x)
+
+
+def round_tf32(x: Term) -> Term:
+    return _round_bits(x, 13)
+
+
+def round_bfloat16(x: Term) -> Term:
+    return _round_bits(x, 16)
+
+
+def _round_bits(x: Term, dropped: int) -> Term:
+    """Without the last bits, to nearest and ties to even: the carry may run into the exponent."""
+    bits = x.bits()
+    odd = (bits >> dropped) & 1
+    kept = ((bits + ((1 << (dropped - 1)) - 1)) + odd) & -(1 << dropped)
+    return select(x.equals(x), kept.from_bits(), x)
+
+
+def round_float16(x: Term) -> Term:
+    """To a multiple of 2^-10 of the power of two below, of 2^-24 at least; from 65520 infinity."""
+    power = ((x.bits() >> 23) & 255).call("max", 113)
+    step = ((power - 10) << 23).from_bits()
+    value = (x / step).call("round") * step
+    value = select(abs(x) >= 65520.0, copysign(x.const(math.inf), x), value)
+    return select(x.equals(x), value, x)
 
 
 def signbit(x: Term) -> Term:

@@ -27,6 +27,9 @@ __all__ = [
     "power",
     "reciprocal",
     "reciprocal_sqrt",
+    "round_bfloat16",
+    "round_float16",
+    "round_tf32",
     "shift_left",
     "shift_right",
     "shift_right_logical",
@@ -229,3 +232,38 @@ def x_log_y(left: Array, right: Array) -> Array:
     with np.errstate(all="ignore"):
         product = left * np.log(right)
     return np.where((left == 0) & ~np.isnan(right), left.dtype.type(0), product)
+
+
+def _round_bits(value: Array, dropped: int) -> Array:
+    narrow = value.dtype == np.float32
+    width = dropped if narrow else dropped + 29
+    bits: Array = np.ascontiguousarray(value).reshape(value.shape)
+    bits = bits.view(np.int32 if narrow else np.int64)
+    odd = np.bitwise_and(np.right_shift(bits, width), 1)
+    kept = np.bitwise_and(bits + ((1 << (width - 1)) - 1) + odd, -(1 << width))
+    return np.where(np.isnan(value), value, kept.view(value.dtype))
+
+
+def round_tf32(value: Array) -> Array:
+    """To 10 bits behind the point, ties to even, with the range of float32."""
+    return _in_range(_round_bits(value, 13), 2.0**-136)
+
+
+def round_bfloat16(value: Array) -> Array:
+    """To bfloat16: 7 bits behind the point, ties to even, with the range of float32."""
+    return _in_range(_round_bits(value, 16), 2.0**-133)
+
+
+def _in_range(rounded: Array, least: float) -> Array:
+    """float64 has smaller numbers than the format: they are multiples of `least`."""
+    if rounded.dtype == np.float32:
+        return rounded
+    small = np.abs(rounded) < 2.0**-126
+    return np.where(small, np.rint(rounded / least) * least, rounded)
+
+
+def round_float16(value: Array) -> Array:
+    """To float16: 10 bits behind the point, ties to even, steps of 2^-24 below 2^-14, infinity
+    from 65520 on."""
+    with np.errstate(all="ignore"):
+        return np.asarray(value.astype(np.float16).astype(value.dtype))

@@ -120,8 +120,8 @@ CODES: dict[str, ErrorCode] = {
         next_step="Read it by regions, or have it saved to a file.",
     ),
     "class_not_for_graph": ErrorCode(
-        what="The numeric class `exact` is for integers for now; the graph computes in {dtype}.",
-        next_step="Use the class float32, or cast to integers.",
+        what="The numeric class `exact` does not have the operator {operator} on floats.",
+        next_step="Use the class float32, or write the computation without it.",
     ),
     "audited_not_offered": ErrorCode(
         what="The assurance `audited` is not offered by this version of the lab node.",

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from gpugoblin.catalog.exact import canonical, evaluate_exact, has_exact
+from gpugoblin.catalog.program import specs_within
 from gpugoblin.catalog.spec import Array
 from gpugoblin.graph.check import check
 from gpugoblin.graph.expand import expand
@@ -24,7 +25,10 @@ def not_exact(graph: Graph) -> str | None:
     """The first operator that keeps a graph out of class `exact`, or None where it has it."""
     expanded = expand(graph).graph
     specs = expanded.specs()
+    floating = any(spec.dtype == "float32" for spec in specs_within(expanded))
     for node in expanded.nodes:
+        if floating and node.bodies():
+            return node.operator  # its body has floats, or might
         dtypes = [specs[value].dtype for value in node.inputs]
         dtypes += [spec.dtype for spec in node.outputs]
         if not has_exact(_key(node), node.attrs, dtypes):

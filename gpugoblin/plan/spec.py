@@ -103,11 +103,13 @@ class Limits:
         memory_bytes: inputs, outputs and arena of one task must fit in this.
         threads: cores of the engine.
         slot_bytes: no single tensor of a task may be larger.
+        ordered: sums of floats have one order (class `exact`), so that they may not be cut.
     """
 
     memory_bytes: int
     threads: int = 1
     slot_bytes: int = 256 * 1024 * 1024
+    ordered: bool = False
 
 
 @dataclass(frozen=True, slots=True)

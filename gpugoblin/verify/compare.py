@@ -21,7 +21,7 @@ from gpugoblin.verify.product import check_product, project_right
 
 __all__ = ["CompareVerdict", "compare", "judge_recomputed"]
 
-NumericClass = Literal["exact", "float32"]
+NumericClass = Literal["exact", "float32", "tf32", "bfloat16", "float16", "int8"]
 
 
 @dataclass(frozen=True, slots=True)

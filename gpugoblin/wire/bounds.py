@@ -104,7 +104,7 @@ Ticket = Annotated[str, Meta(min_length=1, max_length=4096, pattern=r"\A[A-Za-z0
 
 Dtype = Literal["float32", "int32", "int64", "bool"]
 Coding = Literal["raw"]
-NumericClass = Literal["exact", "float32"]
+NumericClass = Literal["exact", "float32", "tf32", "bfloat16", "float16", "int8"]
 Assurance = Literal["full", "audited"]
 VerifyMethodField = Literal["product", "recompute", "equality", "agreement"]
 SandboxLevel = Literal["full", "reduced", "none"]

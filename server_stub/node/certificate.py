@@ -6,9 +6,12 @@ order, each with the hash of its bytes, so anyone who has the arrays and the pla
 
 from __future__ import annotations
 
+from typing import cast
+
 from gpugoblin.errors import NodeError
 from gpugoblin.hashing import JOB, Hasher
 from gpugoblin.ids import GraphHash, JobId
+from gpugoblin.wire.bounds import NumericClass
 from gpugoblin.wire.messages.job import Certificate, CertificateBody, VerifiedBy
 from gpugoblin.wire.signing import public_key_bytes, sign_json
 from server_stub.node.node import Node
@@ -41,7 +44,7 @@ def _body(tx: Tx, job: str, public: bytes, catalog_hash: str) -> CertificateBody
         graph=GraphHash(info.graph),
         inputs=tuple(_hash(tx, "region", job, number) for number in range(len(row.inputs))),
         outputs=tuple(_hash(tx, "fold", job, number) for number in range(len(info.outputs))),
-        numeric_class="exact" if row.numeric_class == "exact" else "float32",
+        numeric_class=cast(NumericClass, row.numeric_class),
         assurance="full",
         tasks=info.tasks,
         verified_by=VerifiedBy(

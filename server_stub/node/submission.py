@@ -10,9 +10,12 @@ import asyncio
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+
+import msgspec
 
 from gpugoblin.errors import GoblinError, NodeError
+from gpugoblin.graph.classes import in_class
+from gpugoblin.graph.exact import not_exact
 from gpugoblin.graph.ir import Graph
 from gpugoblin.graph.serialize import decode, encode, graph_hash
 from gpugoblin.hashing import JOB, digest
@@ -31,8 +34,6 @@ from server_stub.node.store.protocol import Tx
 from server_stub.node.work import Describe, Described
 
 __all__ = ["describe_again", "submit"]
-
-EXACT_DTYPES: Final = frozenset({"int32", "int64", "bool"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,7 @@ async def submit(node: Node, owner: str, message: JobSubmit, *, local: bool) -> 
     Raises:
         GraphError, PlanError, NodeError, StoreError: what is wrong with it, by code.
     """
-    graph = await asyncio.to_thread(decode, message.graph)
+    message, graph = await asyncio.to_thread(_in_class, message)
     results.check_places(message.outputs, node.settings.state, local=local)
     rows = await node.store.read(lambda tx: _inputs(tx, owner, message, graph))
     _check_class(message, graph)
@@ -69,6 +70,21 @@ async def submit(node: Node, owner: str, message: JobSubmit, *, local: bool) -> 
         return await node.store.read(lambda tx: jobs.info(tx, attached, attached=True))
     _require_disk(node, message, choice)
     return await _begin(node, owner, message, graph, content, choice)
+
+
+def _in_class(message: JobSubmit) -> tuple[JobSubmit, Graph]:
+    """The graph with the operands of its products rounded as the class says, from here on."""
+    graph = decode(message.graph)
+    rounded = in_class(graph, message.numeric_class)
+    if rounded is graph:
+        return message, graph
+    return msgspec.structs.replace(message, graph=encode(rounded)), rounded
+
+
+def _ordered(message: JobSubmit, graph: Graph) -> bool:
+    """Does the class fix the order of sums of floats?"""
+    floats = any(spec.dtype == "float32" for spec in graph.specs())
+    return message.numeric_class == "exact" and floats
 
 
 def _inputs(tx: Tx, owner: str, message: JobSubmit, graph: Graph) -> list[ArrayRow]:
@@ -98,9 +114,9 @@ def _check_class(message: JobSubmit, graph: Graph) -> None:
     if message.assurance != "full":
         raise NodeError("audited_not_offered")
     if message.numeric_class == "exact":
-        for spec in graph.specs():
-            if spec.dtype not in EXACT_DTYPES:
-                raise NodeError("class_not_for_graph", dtype=spec.dtype)
+        culprit = not_exact(graph)
+        if culprit is not None:
+            raise NodeError("class_not_for_graph", operator=culprit)
 
 
 async def describe_again(node: Node, row: ArrayRow) -> None:
@@ -188,7 +204,7 @@ async def _plan_for(
     memory = fleet.memory_bytes
     if executor == "grid" and message.constraints.min_memory_bytes:
         memory = max(memory, message.constraints.min_memory_bytes)
-    limits = Limits(memory, fleet.threads, min(fleet.slot_bytes, memory))
+    limits = Limits(memory, fleet.threads, min(fleet.slot_bytes, memory), _ordered(message, graph))
 
     def make() -> tuple[Plan, int]:
         made = node.planner.make(graph, limits, message.block_axis)

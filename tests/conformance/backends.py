@@ -62,13 +62,15 @@ class Child:
             )
             self._engine.engine.wait_ready()
 
-    def evaluate(self, graph: Graph, inputs: Sequence[Array]) -> Sequence[Array]:
+    def evaluate(
+        self, graph: Graph, inputs: Sequence[Array], numeric_class: str = "float32"
+    ) -> Sequence[Array]:
         if self._engine is None:
             reason = self.reason or "the engine was not started"
             if os.environ.get("GPUGOBLIN_CONFORMANCE") == self._backend:
                 pytest.fail(reason)
             pytest.skip(reason)
-        return self._engine.run(graph, inputs)
+        return self._engine.run(graph, inputs, numeric_class)
 
     def close(self) -> None:
         if self._engine is not None:

@@ -132,7 +132,7 @@ class Device:
         for source, spec in zip(lease.task.inputs, graph.inputs, strict=True):
             data = self.blob(lease, source.blob, source.nbytes)
             inputs.append(np.frombuffer(data, DTYPES[spec.dtype]).reshape(spec.shape))
-        return self.spoil(list(evaluate(lease.task.graph, inputs)))
+        return self.spoil(list(evaluate(lease.task.graph, inputs, lease.task.numeric_class)))
 
     def result(self, lease: LeaseId, outputs: list[Array]) -> Result:
         """The commitment to outputs."""

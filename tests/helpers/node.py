@@ -17,6 +17,7 @@ import uvloop
 from gpugoblin.blobs.store import BlobStore
 from gpugoblin.catalog.spec import DTYPES, Array
 from gpugoblin.errors import GoblinError
+from gpugoblin.graph.exact import interpret_exact
 from gpugoblin.graph.interpret import interpret
 from gpugoblin.graph.serialize import decode
 from gpugoblin.wire.transport import Endpoint, Transport
@@ -51,9 +52,12 @@ uvloop.run(_nothing())
 Meddle = Callable[[Work], GoblinError | None]
 
 
-def evaluate(graph: bytes, inputs: Sequence[Array]) -> tuple[Array, ...]:
+def evaluate(
+    graph: bytes, inputs: Sequence[Array], numeric_class: str = "float32"
+) -> tuple[Array, ...]:
     """What an honest engine answers, C-order."""
-    return tuple(np.ascontiguousarray(one) for one in interpret(decode(graph), inputs))
+    compute = interpret_exact if numeric_class == "exact" else interpret
+    return tuple(np.ascontiguousarray(one) for one in compute(decode(graph), inputs))
 
 
 class Workers:
@@ -100,8 +104,11 @@ class Workers:
             files.write_box(output.array, output.box, data)
         return str(self.store.put(data))
 
+    def _inputs(self, work: Compute | Recompute) -> list[Array]:
+        return [self._read(source) for source in work.inputs]
+
     def _compute(self, work: Compute) -> Reply:
-        results = evaluate(work.graph, [self._read(source) for source in work.inputs])
+        results = evaluate(work.graph, self._inputs(work), work.numeric_class)
         product = work.verify == "product"
         wrong = product and self.falsify
         blobs = tuple(
@@ -115,7 +122,7 @@ class Workers:
         )  # fmt: skip
 
     def _recompute(self, work: Recompute) -> Reply:
-        own = evaluate(work.graph, [self._read(source) for source in work.inputs])
+        own = evaluate(work.graph, self._inputs(work), work.numeric_class)
         theirs = [self._read(blob) for blob in work.committed]
         right = bool(theirs) and all(
             np.allclose(a, b, rtol=1e-4, atol=1e-4) for a, b in zip(own, theirs, strict=True)

@@ -18,6 +18,7 @@ from app.agent.settings import Settings
 from app.host.arena import Arena
 from app.host.spec import Died, Done, EngineTask, Event, Failed, Ready, Refused
 from gpugoblin.errors import EngineError
+from gpugoblin.graph.exact import interpret_exact
 from gpugoblin.graph.interpret import interpret
 from gpugoblin.graph.serialize import decode
 
@@ -74,7 +75,8 @@ class StubEngine:
             np.frombuffer(bytes(self.inputs.view(slot)), spec.dtype).reshape(spec.shape)
             for slot, spec in zip(task.inputs, graph.inputs, strict=True)
         ]
-        for slot, result in zip(task.outputs, interpret(graph, arrays), strict=True):
+        evaluate = interpret_exact if task.numeric_class == "exact" else interpret
+        for slot, result in zip(task.outputs, evaluate(graph, arrays), strict=True):
             self.outputs.view(slot)[:] = result.tobytes()
 
     def _tell(self, event: Event) -> None:

@@ -6,13 +6,13 @@ Owns: the shape of a kernel and of a backend. Must not: know any one of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from app.engine.context import Context
 from gpugoblin.catalog.spec import Array, Attributes, TensorSpec
 from gpugoblin.graph.ir import Graph, Node
 
-__all__ = ["Backend", "Executable", "Kernel", "Served", "View"]
+__all__ = ["Backend", "ExactBackend", "Executable", "Kernel", "Served", "View"]
 
 Kernel = Callable[[Sequence[Array], Sequence[Array], Attributes, Context], None]
 """Inputs, outputs to fill, attributes, context. Raises KernelError for values that it refuses."""
@@ -112,4 +112,15 @@ class Backend(Served, Protocol):
 
     def readable(self, operator: str, array_like: Array) -> bool:
         """May a kernel of `operator` read an operand that lies in memory like this view?"""
+        ...
+
+
+@runtime_checkable
+class ExactBackend(Protocol):
+    """A backend that serves class `exact` on float32 too (`gpugoblin.catalog.exact`). Its chains
+    are given formulas of basic functions only, and contract nothing."""
+
+    @property
+    def exact_kernels(self) -> Mapping[str, Kernel]:
+        """In the place of `kernels`."""
         ...

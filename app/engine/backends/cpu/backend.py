@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from app.engine.backends.cpu.elementwise import ChainBuilder, Operand
+from app.engine.backends.cpu.exact import EXACT_KERNELS
 from app.engine.backends.cpu.kernels import KERNELS, VIEWS
 from app.engine.backends.cpu.product import blas_ready
 from app.engine.backends.spec import Kernel, View
@@ -15,6 +16,7 @@ from app.engine.context import Context
 from app.engine.program import Program
 from gpugoblin.catalog.formula import Formula
 from gpugoblin.catalog.spec import Array, TensorSpec
+from gpugoblin.graph.classes import CLASSES
 from gpugoblin.graph.ir import Graph, Node
 
 __all__ = ["CpuBackend"]
@@ -24,11 +26,15 @@ class CpuBackend:
     """NumPy with cache-blocked formulas and one BLAS call a block."""
 
     name = "cpu"
-    classes = frozenset({"exact", "float32"})
+    classes = frozenset(CLASSES)
 
     @property
     def kernels(self) -> Mapping[str, Kernel]:
         return KERNELS
+
+    @property
+    def exact_kernels(self) -> Mapping[str, Kernel]:
+        return EXACT_KERNELS
 
     @property
     def views(self) -> Mapping[str, View]:

@@ -145,10 +145,10 @@ def test_memory_is_the_planners(evaluate: Evaluate) -> None:
     assert program.private_bytes == plan.arena_bytes + plan.scratch_bytes
 
 
-def test_class_exact_is_for_integers() -> None:
+def test_class_exact_refuses_what_has_no_fixed_order() -> None:
     builder = GraphBuilder()
-    x = builder.input(TensorSpec("float32", (2,)))
-    graph = builder.build([chain_of(builder, x, ["neg"])])
+    x = builder.input(TensorSpec("float32", (2, 2)))
+    graph = builder.build([builder.add("cholesky", [x])])
     with pytest.raises(EngineError) as caught:
         compile_graph(graph, CpuBackend(), "exact")
     assert caught.value.code == "task_refused"

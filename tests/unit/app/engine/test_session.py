@@ -130,7 +130,6 @@ def test_nan_and_infinity_are_values(engine: RealEngine) -> None:
         ({"inputs": ()}, "inputs"),
         ({"outputs": ()}, "outputs"),
         ({"inputs": "short"}, "size"),
-        ({"numeric_class": "exact"}, "class_unsupported"),
     ],
 )
 def test_tasks_that_do_not_match_are_refused(

@@ -54,6 +54,13 @@ WISHED = {
     "isinf",
 }
 
+
+def rounded_to(value: float, bits: int) -> float:
+    """The nearest number of so many bits, ties to even."""
+    mantissa, power = math.frexp(value)
+    return math.ldexp(round(mantissa * 2.0**bits), power - bits)
+
+
 PLAIN: dict[str, Callable[..., float]] = {
     "exp": math.exp,
     "exp2": lambda x: 2.0**x,
@@ -132,6 +139,9 @@ PLAIN: dict[str, Callable[..., float]] = {
     "float_bits": lambda x: struct.unpack("<i", struct.pack("<f", x))[0],
     "bits_float": lambda x: struct.unpack("<f", struct.pack("<i", x))[0],
     "popcount": int.bit_count,
+    "round_bfloat16": lambda x: rounded_to(x, 8),
+    "round_float16": lambda x: struct.unpack("<e", struct.pack("<e", x))[0],
+    "round_tf32": lambda x: rounded_to(x, 11),
     "ushr": lambda x, y: x >> y,
     "signbit": lambda x: math.copysign(1, x) < 0,
 }

@@ -10,6 +10,8 @@ import pytest
 
 from gpugoblin.catalog.spec import TensorSpec
 from gpugoblin.graph.builder import GraphBuilder
+from gpugoblin.graph.exact import interpret_exact
+from gpugoblin.graph.serialize import decode as decode_graph
 from gpugoblin.graph.serialize import encode as encode_graph
 from gpugoblin.wire.messages.job import (
     ArrayInfo,
@@ -77,6 +79,27 @@ def test_the_same_name_and_content_attaches(lab: Lab) -> None:
     assert len(lab.client.call("GET", "/v1/jobs", JobList).jobs) == 1
 
 
+@pytest.mark.parametrize(
+    ("numeric_class", "within"), [("exact", 1e-6), ("bfloat16", 1e-2), ("int8", 3e-2)]
+)
+def test_a_job_carries_its_numeric_class(lab: Lab, numeric_class: str, within: float) -> None:
+    a, b, graph = product(30, 40, 20)
+    arrays = [lab.file(a, "a.npy"), lab.file(b, "b.npy")]
+    job = lab.wait(lab.submit(graph, *arrays, numeric_class=numeric_class))
+    assert job.state == "done"
+    found = lab.result(job.outputs[0])
+    assert 0 < np.abs(found - a.astype(float) @ b).max() < within * 40
+    if numeric_class == "exact":
+        assert job.verified_by.recompute == 1
+        np.testing.assert_array_equal(found, interpret_exact(decode_graph(graph), [a, b])[0])
+
+
+def _factor(shape: tuple[int, int]) -> bytes:
+    builder = GraphBuilder()
+    values = builder.input(TensorSpec("float32", shape))
+    return encode_graph(builder.build([builder.add("cholesky", [values])]))
+
+
 def test_a_dry_run_stores_nothing(lab: Lab) -> None:
     array = lab.file(np.ones((4, 4), np.float32), "v.npy")
     info = lab.submit(row_sums((4, 4)), array, dry_run=True)
@@ -92,7 +115,8 @@ def test_refusals_before_a_job_starts(lab: Lab, tmp_path: Path) -> None:
     refused("array_mismatch", lambda: lab.submit(row_sums((4, 4), "int32"), array))
     refused("inputs_mismatch", lambda: lab.submit(graph))
     refused("unknown_array", lambda: lab.submit(graph, _with_id(array, "array_aaaa")))
-    refused("class_not_for_graph", lambda: lab.submit(graph, array, numeric_class="exact"))
+    unordered = _factor((4, 4))
+    refused("class_not_for_graph", lambda: lab.submit(unordered, array, numeric_class="exact"))
     refused("audited_not_offered", lambda: lab.submit(graph, array, assurance="audited"))
     refused("executor_unavailable", lambda: lab.submit(graph, array, executor="grid"))
     bad = (OutputSave("npy", "relative.npy"),)
