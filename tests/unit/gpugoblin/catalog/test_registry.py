@@ -110,7 +110,7 @@ def test_the_registry_cannot_be_changed() -> None:
 
 def test_the_hash_names_this_catalog() -> None:
     # Changes only when a declaration does: then devices and lab nodes must tell the two apart.
-    expected = "9778e3a3adde60a02be6f1d677609fe5ffbe4c41f7be95f835031fb290705d9b"
+    expected = "fae584546fba03b886758d6a79dcc0795899456edb76977fede5e4b1cd496aa9"
     assert catalog_hash() == expected
 
 
