@@ -13,12 +13,15 @@ from typing import Final
 import numpy as np
 
 from app.engine.backends.cpu import (
+    activating,
+    attending,
     chance,
     control,
     convolution,
     fourier,
     grouped,
     movement,
+    normalizing,
     placing,
     pooling,
     reduce,
@@ -57,6 +60,7 @@ def _matmul(
 
 KERNELS: Final[Mapping[str, Kernel]] = MappingProxyType(
     {
+        "attention@1": attending.attention,
         "broadcast@1": movement.broadcast,
         "cast@1": selection.cast,
         "concat@1": movement.concat,
@@ -68,7 +72,9 @@ KERNELS: Final[Mapping[str, Kernel]] = MappingProxyType(
         "gather@1": selection.gather,
         "grouped_matmul@1": grouped.grouped_matmul,
         "grouped_outer@1": grouped.grouped_outer,
+        "gelu@1": activating.gelu,
         "iota@1": placing.iota,
+        "layer_norm@1": normalizing.layer_norm,
         "matmul@1": _matmul,
         "pad@1": placing.pad,
         "permute@1": movement.permute,
