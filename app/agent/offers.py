@@ -86,7 +86,7 @@ def read_lease(lease: Lease, grant: GrantId, lab: LabId, public_key: bytes) -> H
     """
     task = lease.task
     if task.inputs:
-        check_blob_ticket(lease, lab, public_key)
+        check_blob_ticket(lease, grant, lab, public_key)
     for kind, found in (("input", task.inputs), ("output", task.outputs)):
         if sorted(each.slot for each in found) != list(range(len(found))):
             raise AgentError("lease_unusable", reason=f"its {kind} slots are not 0, 1, 2 ...")

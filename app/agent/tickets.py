@@ -1,6 +1,6 @@
 """What the agent reads from tickets that it carries, without the issuers' keys.
 
-Owns: whether a grant or a blob ticket is meant for this device, this lab and this lease. Must not:
+Owns: whether a grant or a blob ticket is meant for this device, this lab and this grant. Must not:
 take this for a proof: the lab node checks the signatures; here only waste and mix-ups are avoided.
 """
 
@@ -14,7 +14,7 @@ import msgspec
 
 from app.agent.events import GrantNews
 from gpugoblin.errors import AgentError
-from gpugoblin.ids import LabId
+from gpugoblin.ids import GrantId, LabId
 from gpugoblin.wire.messages.contact import Grant, GrantOffer
 from gpugoblin.wire.messages.lease import Lease
 from gpugoblin.wire.tickets import BlobTicket
@@ -47,12 +47,12 @@ def read_grant(offer: GrantOffer, public_key: bytes, now_s: float) -> GrantNews:
     )
 
 
-def check_blob_ticket(lease: Lease, lab: LabId, public_key: bytes) -> None:
+def check_blob_ticket(lease: Lease, grant: GrantId, lab: LabId, public_key: bytes) -> None:
     """Raises AgentError `lease_unusable` unless the lease's blob ticket is for this device."""
     claims = _claims(lease.blob_ticket, BlobTicket)
     if claims is None:
         raise AgentError("lease_unusable", reason="its blob ticket is not of its declared form")
-    if claims.device_key != public_key.hex() or claims.lease != lease.lease or claims.aud != lab:
+    if claims.device_key != public_key.hex() or claims.grant != grant or claims.aud != lab:
         raise AgentError("lease_unusable", reason="its blob ticket is for somebody else")
 
 

@@ -16,15 +16,12 @@ import secrets
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import lru_cache
 from typing import Final
 
 import msgspec
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import (
-    Ed25519PrivateKey,
-    Ed25519PublicKey,
-)
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from nacl.bindings import crypto_sign_BYTES, crypto_sign_open, crypto_sign_PUBLICKEYBYTES
+from nacl.exceptions import BadSignatureError
 
 from gpugoblin.errors import WireError
 from gpugoblin.hashing import REQUEST, digest
@@ -227,17 +224,14 @@ def _digest(domain: str, parts: Iterable[bytes]) -> bytes:
     prefixed: list[bytes] = []
     for part in parts:
         prefixed += (len(part).to_bytes(8, "little"), part)
-    return bytes.fromhex(digest(domain, prefixed))
-
-
-@lru_cache(maxsize=4096)
-def _loaded(public_key: bytes) -> Ed25519PublicKey:
-    return Ed25519PublicKey.from_public_bytes(public_key)
+    return bytes.fromhex(digest(domain, b"".join(prefixed)))
 
 
 def _is_signed(public_key: bytes, signature: bytes, signed: bytes) -> bool:
+    if len(signature) != crypto_sign_BYTES or len(public_key) != crypto_sign_PUBLICKEYBYTES:
+        return False
     try:
-        _loaded(public_key).verify(signature, signed)
-    except (InvalidSignature, ValueError):
+        crypto_sign_open(signature + signed, public_key)
+    except BadSignatureError:
         return False
     return True

@@ -34,7 +34,6 @@ from gpugoblin.wire.bounds import (
     GrantIdField,
     Hex64,
     LabIdField,
-    LeaseIdField,
     TicketIdField,
     UnixSeconds,
 )
@@ -82,7 +81,7 @@ class _Claims(Protocol):
 
 
 class BlobTicket(Struct, frozen=True, forbid_unknown_fields=True):
-    """This device may read the inputs of this lease from that lab until `exp`.
+    """This device may read the inputs of its leases under this grant from that lab until `exp`.
 
     `peers` names the keys of devices that hold the same blobs; it is empty until peers exist.
     """
@@ -92,7 +91,7 @@ class BlobTicket(Struct, frozen=True, forbid_unknown_fields=True):
     exp: UnixSeconds
     iat: UnixSeconds
     device_key: Hex64
-    lease: LeaseIdField
+    grant: GrantIdField
     peers: Annotated[tuple[Hex64, ...], Meta(max_length=64)] = ()
 
 
@@ -197,7 +196,7 @@ def verify_grant(
 
 
 def sign_blob_ticket(private_key: Ed25519PrivateKey, ticket: BlobTicket) -> str:
-    """The lab node's ticket for the inputs of one lease. Raises as `sign`."""
+    """The lab node's ticket for the inputs of the leases under a grant. Raises as `sign`."""
     return sign(BLOB, private_key, ticket)
 
 

@@ -160,8 +160,8 @@ class Node:
 
         def body(tx: Tx) -> tuple[T, list[Effect]]:
             step = Step(tx, self.clock.wall_s(), self.rng, self.rules, behind, facts=self._facts)
+            tx.at_end(events.settle, step)
             result = handler(step)
-            events.settle(step)
             return result, step.effects
 
         try:

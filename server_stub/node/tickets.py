@@ -7,12 +7,14 @@ what a device may do beyond what its ticket says.
 from __future__ import annotations
 
 import math
+from collections import OrderedDict
+from collections.abc import Sequence
 from typing import Final
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from gpugoblin.errors import NodeError
-from gpugoblin.ids import LabId, fresh_id
+from gpugoblin.ids import GrantId, LabId, fresh_id
 from gpugoblin.wire.messages.contact import Grant
 from gpugoblin.wire.messages.lease import Lease
 from gpugoblin.wire.signing import public_key_bytes
@@ -28,6 +30,11 @@ from server_stub.node.state.words import Party
 __all__ = ["Tickets", "party_of"]
 
 MAX_TICKET_S: Final = 23 * 3600
+SPARE_S: Final = 60.0
+"""A ticket lasts so much longer than the lease: clocks differ, transfers take their time."""
+RENEWED_S: Final = 1800
+"""So much later a lease of the usual length needs a new ticket."""
+MAX_MADE: Final = 4096
 
 
 def party_of(grant: Grant) -> Party:
@@ -56,6 +63,7 @@ class Tickets:
         self._grants = TicketCache(GRANT, keys=keys, audience=self._lab)
         self._blobs = TicketCache(BLOB, keys=(public_key_bytes(key),), audience=self._lab)
         self._known = bool(keys)
+        self._made: OrderedDict[tuple[str, str], tuple[float, str]] = OrderedDict()
 
     def learn(self, coordinator_key: bytes) -> None:
         """Takes the coordinator's key, which vouches for grants."""
@@ -73,17 +81,27 @@ class Tickets:
             raise NodeError("no_volunteers")
         return party_of(self._grants.verify(ticket, now_s=now_s, device_key=device_key))
 
-    def for_lease(self, lease: Lease, party: Party, now_s: float, device_key: bytes) -> str:
-        """A ticket for the inputs of a lease, as long as the lease lasts."""
-        issued_s = int(now_s)
-        lasts_s = min(MAX_TICKET_S, max(1, math.ceil(lease.until_s - now_s) + 60))
-        return sign_blob_ticket(
-            self._key,
-            BlobTicket(
-                jti=fresh_id("ticket"), aud=self._lab, exp=issued_s + lasts_s, iat=issued_s,
-                device_key=device_key.hex(), lease=lease.lease,
-            ),
-        )  # fmt: skip
+    def for_leases(self, leases: Sequence[Lease], party: Party, now_s: float, key: bytes) -> str:
+        """A ticket for the inputs of a device's leases, for as long as the last of them.
+
+        One ticket serves all leases of a grant: it is made again only when a lease outlasts it.
+        """
+        needed_s = min(now_s + MAX_TICKET_S, max(lease.until_s for lease in leases) + SPARE_S)
+        name = (party.grant, party.device)
+        made = self._made.get(name)
+        if made is None or made[0] < needed_s:
+            issued_s = int(now_s)
+            until_s = min(issued_s + MAX_TICKET_S, math.ceil(needed_s) + RENEWED_S)
+            ticket = BlobTicket(
+                jti=fresh_id("ticket"), aud=self._lab, exp=until_s, iat=issued_s,
+                device_key=key.hex(), grant=GrantId(party.grant),
+            )  # fmt: skip
+            made = (float(until_s), sign_blob_ticket(self._key, ticket))
+            self._made[name] = made
+            if len(self._made) > MAX_MADE:
+                self._made.popitem(last=False)
+        self._made.move_to_end(name)
+        return made[1]
 
     def blob_ticket(self, ticket: str, now_s: float, device_key: bytes) -> BlobTicket:
         """The claims of a blob ticket of this node. Raises WireError `ticket_*`."""

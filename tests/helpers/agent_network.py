@@ -368,7 +368,7 @@ class FakeLab(Server):
                 self.tasks.append(task)
             self.fate.setdefault(abandon.lease, abandon.reason)
         self.lost(device, asked)
-        leases = [self.lease(device) for _ in range(min(asked.want, len(self.tasks)))]
+        leases = [self.lease(device, grant.jti) for _ in range(min(asked.want, len(self.tasks)))]
         wait_s = 0.0 if leases else self.idle_wait_s
         return message(
             ExchangeReply(tuple(leases), tuple(uploads), refused=tuple(refused), wait_s=wait_s)
@@ -386,13 +386,13 @@ class FakeLab(Server):
                 self.tasks.append(task)
                 self.fate[lease] = "answer_lost"
 
-    def lease(self, device: bytes) -> Lease:
+    def lease(self, device: bytes, grant: GrantId) -> Lease:
         task = self.tasks.pop(0)
         lease = LeaseId(fresh_id("lease"))
         now_s = int(time.time())
         ticket = sign_blob_ticket(
             self.key,
-            BlobTicket(fresh_id("ticket"), self.lab, now_s + 600, now_s, device.hex(), lease),  # type: ignore[arg-type]
+            BlobTicket(fresh_id("ticket"), self.lab, now_s + 600, now_s, device.hex(), grant),  # type: ignore[arg-type]
         )
         self.open[lease] = (task, device)
         self.issued.append(lease)

@@ -159,7 +159,7 @@ class World:
             tx = KillableTx(SqliteTx(connection), self._strike)
             step = Step(tx, self.now_s, self.rng, self.rules)
             result = handler(step)
-            events.settle(step)
+            events.settle(tx, [step])
             self._strike()
             connection.execute("commit")
         except BaseException:

@@ -103,7 +103,7 @@ class GridExecutor:
         return self._feed.read()
 
     async def exchange(
-        self, party: Party, message: Exchange, nonce: tuple[str, str] | None = None
+        self, party: Party, message: Exchange, nonce: tuple[bytes, bytes, float] | None = None
     ) -> ExchangeReply | None:
         """A device's exchange, in one transaction. None: this signed request was here before."""
 

@@ -41,6 +41,7 @@ __all__ = ["Devices"]
 MAX_PIECE_BYTES: Final = 2 * CHUNK_BYTES
 HASH_IN_THREAD_BYTES: Final = 256 * 1024
 READ_BYTES: Final = MIB
+MAX_EXCHANGE_BYTES: Final = 256 * 1024
 EXCHANGE_PATH: Final = "/v1/lease/exchange"
 GRANT_HEADER: Final = "goblin-grant"
 TICKET_HEADER: Final = "goblin-ticket"
@@ -107,7 +108,8 @@ class Devices:
             receive: gives a message when the device has hung up, and none before.
         """
         grid = self._node.grid
-        reply = await grid.exchange(party, message, (signed.public_key.hex(), signed.nonce.hex()))
+        once = (signed.public_key, signed.nonce, signed.until_s)
+        reply = await grid.exchange(party, message, once)
         if reply is None:
             raise WireError("signature_replayed")
         idle = message.want and not (message.holding or message.commits or message.abandons)
@@ -119,13 +121,9 @@ class Devices:
         if not reply.leases:
             return reply
         now_s = self._node.clock.wall_s()
-        signed_leases = tuple(
-            msgspec.structs.replace(
-                lease, blob_ticket=self._tickets.for_lease(lease, party, now_s, signed.public_key)
-            )
-            for lease in reply.leases
-        )
-        return msgspec.structs.replace(reply, leases=signed_leases)
+        ticket = self._tickets.for_leases(reply.leases, party, now_s, signed.public_key)
+        leased = tuple(msgspec.structs.replace(each, blob_ticket=ticket) for each in reply.leases)
+        return msgspec.structs.replace(reply, leases=leased)
 
     async def _signed(self, request: Request, limit: int) -> tuple[Party, bytes]:
         body = await replies.read_body(request, limit)
@@ -177,7 +175,7 @@ class Devices:
         await self._node.handle(lambda step: references.drop_unnamed(step, blob))
 
     async def _reader(self, request: Request) -> str:
-        """The blob of a request, if its ticket's lease has it as an input."""
+        """The blob of a request, if a lease under its ticket's grant has it as an input."""
         body = await replies.read_body(request, 0)
         party, signed = await self.party(
             request.headers, request.method, _target(request.scope), body
@@ -187,7 +185,7 @@ class Devices:
             raise WireError("signature_missing", header="Goblin-Ticket")
         ticket = self._tickets.blob_ticket(text, self._node.clock.wall_s(), signed.public_key)
         blob = request.path_params["blob"]
-        if not await self._node.store.read(lambda tx: _may_read(tx, party, ticket.lease, blob)):
+        if not await self._node.store.read(lambda tx: _may_read(tx, party, ticket.grant, blob)):
             raise NodeError("blob_not_leased")
         return str(blob)
 
@@ -218,13 +216,13 @@ class _Exchange:
         self._devices = devices
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        request = Request(scope, receive)
         try:
             if scope["method"] != "POST":
                 raise NodeError("method_not_allowed", method=scope["method"], path=scope["path"])
-            body = await replies.read_body(request, 256 * 1024)
             headers = {name.decode("latin-1"): value.decode("latin-1")
                        for name, value in scope["headers"]}  # fmt: skip
+            replies.body_bytes(headers, MAX_EXCHANGE_BYTES)
+            body = await replies.whole_body(receive, MAX_EXCHANGE_BYTES)
             party, signed = await self._devices.party(headers, "POST", _target(scope), body)
             reply = await self._devices.exchange(party, signed, decode(Exchange, body), receive)
             data = encode(reply)
@@ -232,7 +230,8 @@ class _Exchange:
             await replies.error_response(error)(scope, receive, send)
             return
         except Exception as error:  # the edge of a request: the log has it all
-            await (await replies.on_surprise(request, error))(scope, receive, send)
+            answer = await replies.on_surprise(Request(scope, receive), error)
+            await answer(scope, receive, send)
             return
         length = str(len(data)).encode()
         head = [(b"content-type", b"application/json"), (b"content-length", length)]
@@ -302,14 +301,16 @@ def _store(
     return UploadState(nbytes, True)
 
 
-def _may_read(tx: Tx, party: Party, lease: str, blob: str) -> bool:
-    row = leases.load(tx, lease)
-    if row is None or row.device != party.device or row.state != "issued":
-        return False
-    return (
-        tx.one("select 1 from task_input where task = ? and blob = ? limit 1", (row.task, blob))
-        is not None
+def _may_read(tx: Tx, party: Party, grant: str, blob: str) -> bool:
+    """Whether a lease that the device works on under that grant has the blob as an input."""
+    found = tx.one(
+        "select 1 from lease l join task_input i on i.task = l.task where l.grant_id = ?"
+        # Both words: the index `lease_of_grant` is found by the first.
+        " and l.state in ('issued', 'committed') and l.state = 'issued' and l.device = ?"
+        " and i.blob = ? limit 1",
+        (grant, party.device, blob),
     )
+    return found is not None
 
 
 def _range(text: str | None, size: int) -> tuple[int, int]:

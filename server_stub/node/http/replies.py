@@ -7,19 +7,21 @@ the JSON form of an error. Must not: know a route.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import Final, TypeVar
 
 import msgspec
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
+from starlette.types import Receive
 
 from gpugoblin.errors import GoblinError, NodeError, WireError
 from gpugoblin.wire.codec import decode, encode, message_type
 
 __all__ = [
     "STATUS",
+    "body_bytes",
     "error_response",
     "integer",
     "on_goblin_error",
@@ -30,6 +32,7 @@ __all__ = [
     "read_message",
     "reply",
     "status_of",
+    "whole_body",
 ]
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -111,11 +114,11 @@ async def on_surprise(request: Request, error: Exception) -> Response:
     return error_response(NodeError("internal", kind=type(error).__name__))
 
 
-def content_length(request: Request, limit: int) -> int:
+def body_bytes(headers: Mapping[str, str], limit: int) -> int:
     """The announced size of a body. Raises NodeError `length_required`, `body_too_large`."""
-    text = request.headers.get("content-length")
+    text = headers.get("content-length")
     if text is None:
-        if request.headers.get("transfer-encoding") is None:
+        if headers.get("transfer-encoding") is None:
             return 0
         raise NodeError("length_required")
     if not (text.isascii() and text.isdigit()):
@@ -126,22 +129,30 @@ def content_length(request: Request, limit: int) -> int:
     return size
 
 
+async def whole_body(receive: Receive, limit: int) -> bytes:
+    """A body from the server, refused as soon as it is larger than `limit`."""
+    data = b""
+    while True:
+        part = await receive()
+        if part["type"] == "http.disconnect":
+            raise ClientDisconnect
+        more: bytes = part.get("body", b"")
+        data += more
+        if len(data) > limit:
+            raise NodeError("body_too_large", size=len(data), limit=limit)
+        if not part.get("more_body", False):
+            return data
+
+
 async def read_body(request: Request, limit: int) -> bytes:
     """A whole small body: refused by its announced size before a byte of it is read."""
-    content_length(request, limit)
-    parts: list[bytes] = []
-    size = 0
-    async for part in request.stream():
-        size += len(part)
-        if size > limit:
-            raise NodeError("body_too_large", size=size, limit=limit)
-        parts.append(part)
-    return b"".join(parts)
+    body_bytes(request.headers, limit)
+    return await whole_body(request.receive, limit)
 
 
 async def pieces(request: Request, limit: int, piece_bytes: int) -> AsyncIterator[bytes]:
     """A large body in pieces of about `piece_bytes`, never more than it announced."""
-    expected = content_length(request, limit)
+    expected = body_bytes(request.headers, limit)
     waiting = bytearray()
     size = 0
     async for part in request.stream():

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from gpugoblin.ids import BlobHash, LeaseId, TaskId
+from gpugoblin.ids import LeaseId, TaskId
 from gpugoblin.wire.messages.lease import Exchange, ExchangeReply, Lease, Refusal
 from gpugoblin.wire.messages.task import (
     Constraints,
@@ -43,7 +43,8 @@ class LocalLease:
 
 def exchange(step: Step, party: Party, message: Exchange) -> ExchangeReply:
     """A device's request: results first, then what it gives back, then what it gets."""
-    device, live, called = trust.admit(step, party, message.capabilities)
+    device, standing = trust.admit(step, party, message.capabilities)
+    live = standing.live
     uploads: list[LeaseId] = []
     refused: list[Refusal] = []
     for result in message.commits:
@@ -57,10 +58,10 @@ def exchange(step: Step, party: Party, message: Exchange) -> ExchangeReply:
         if code:
             refused.append(Refusal(abandon.lease, code))
     named = _named(message)
-    if live > len(named):
+    if standing.issued > len(named):
         live -= leases.expire_unheard(step, party, named)
     room = min(message.want, party.max_leases - live)
-    issued = _issue(step, party, device, room, called) if room > 0 else []
+    issued = _issue(step, party, device, room, standing.is_called) if room > 0 else []
     return ExchangeReply(
         leases=tuple(issued),
         uploads=tuple(uploads),
@@ -78,9 +79,9 @@ def _named(message: Exchange) -> frozenset[str]:
 
 
 def signed_exchange(
-    step: Step, party: Party, message: Exchange, nonce: tuple[str, str] | None
+    step: Step, party: Party, message: Exchange, nonce: tuple[bytes, bytes, float] | None
 ) -> ExchangeReply | None:
-    """The same for a signed request with its (key, nonce); None when it was here before."""
+    """The same for a signed request with its (key, nonce, until); None when it was here before."""
     if nonce is not None and trust.saw_nonce(step, *nonce):
         return None
     return exchange(step, party, message)
@@ -141,7 +142,7 @@ def _lease(
     estimate_s += task.bytes_moved / max(device.bytes_per_s, 1e5)
     lease, until_s = leases.issue(step, task, party, role, estimate_s)
     graph, operators, numeric_class, assurance, demands = _facts(step, task)
-    inputs = _inputs(step, task.id)
+    inputs, outputs = _tensors(step, task.id)
     sent = step.sent_bytes.get(task.job, 0)
     step.sent_bytes[task.job] = sent + sum(source.nbytes for source in inputs)
     return Lease(
@@ -150,7 +151,7 @@ def _lease(
         blob_ticket=NO_TICKET,
         task=Task(
             task=TaskId(task.public), graph=graph, inputs=inputs,
-            outputs=_outputs(step, task.id), numeric_class=numeric_class, assurance=assurance,
+            outputs=outputs, numeric_class=numeric_class, assurance=assurance,
             verify=(VerifyChoice(_method(task.verify), task.verify_flops),),
             memory_bound_bytes=task.memory_bound_bytes, flops=task.flops,
             bytes_moved=task.bytes_moved, weight_version=0, seed_key=b"",
@@ -188,18 +189,17 @@ def _method(verify: str) -> Any:
     return verify
 
 
-def _inputs(step: Step, task: int) -> tuple[TaskInput, ...]:
+def _tensors(step: Step, task: int) -> tuple[tuple[TaskInput, ...], tuple[OutputSpec, ...]]:
+    """Inputs and outputs of a task by slot, in one look."""
     rows = step.tx.rows(
-        "select slot, blob, nbytes from task_input where task = ? order by slot", (task,)
+        "select 0, slot, blob, nbytes from task_input where task = ?"
+        " union all select 1, slot, dtype, shape from task_output where task = ?",
+        (task, task),
     )
-    return tuple(TaskInput(slot, BlobHash(blob), nbytes) for slot, blob, nbytes in rows)
-
-
-def _outputs(step: Step, task: int) -> tuple[OutputSpec, ...]:
-    rows = step.tx.rows(
-        "select slot, dtype, shape from task_output where task = ? order by slot", (task,)
-    )
-    return tuple(OutputSpec(slot, dtype, _SHAPE.decode(shape)) for slot, dtype, shape in rows)
+    rows.sort()  # they come in this order; a sort by the database costs more than looking
+    inputs = tuple(TaskInput(row[1], row[2], row[3]) for row in rows if row[0] == 0)
+    outputs = tuple(OutputSpec(row[1], row[2], _SHAPE.decode(row[3])) for row in rows if row[0])
+    return inputs, outputs
 
 
 _ENGINE = Party(LOCAL_DEVICE, "lab", "lab", 0, "", 0, 0.0, 0)

@@ -5,13 +5,21 @@ Owns: table `event` and the job's counter of events.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Final
+
 from gpugoblin.wire.messages.job import JobEvent, JobEvents
 from server_stub.node.state.words import JobChanged, Step
-from server_stub.node.store.protocol import Tx
+from server_stub.node.store.protocol import Tx, Value
 
 __all__ = ["MAX_EVENTS", "note", "read", "settle"]
 
-MAX_EVENTS = 10_000
+MAX_EVENTS: Final = 10_000
+AT_ONCE: Final = 16
+_INSERT: Final = [
+    "insert into event values" + ", ".join(["(?, ?, ?, ?, ?, ?)"] * count)
+    for count in range(AT_ONCE + 1)
+]
 
 
 def note(step: Step, job: str, kind: str, number: int | None = None, detail: str = "") -> None:
@@ -21,28 +29,37 @@ def note(step: Step, job: str, kind: str, number: int | None = None, detail: str
         step.emit(JobChanged(job))
 
 
-def settle(step: Step) -> None:
-    """Ends a step: writes what was noted, numbered in order, with one look at each job's row."""
-    by_job: dict[str, list[tuple[str, str, int | None, str]]] = {}
-    for entry in step.notes:
-        by_job.setdefault(entry[0], []).append(entry)
-    for job in (*by_job, *(job for job in step.sent_bytes if job not in by_job)):
+def settle(tx: Tx, steps: Sequence[Step]) -> None:
+    """Ends the steps of a transaction: writes what they noted, numbered in order.
+
+    With one look at each job's row, whatever the number of steps: the row is long.
+    """
+    by_job: dict[str, list[tuple[float, str, int | None, str]]] = {}
+    sent_bytes: dict[str, int] = {}
+    for step in steps:
+        for job, kind, number, detail in step.notes:
+            by_job.setdefault(job, []).append((step.now_s, kind, number, detail))
+        for job, nbytes in step.sent_bytes.items():
+            sent_bytes[job] = sent_bytes.get(job, 0) + nbytes
+    for job in (*by_job, *(job for job in sent_bytes if job not in by_job)):
         entries = by_job.get(job, [])
-        found = step.tx.one(
+        found = tx.one(
             "update job set events = events + ?, bytes_sent = bytes_sent + ? where id = ?"
             " returning events",
-            (len(entries), step.sent_bytes.get(job, 0), job),
+            (len(entries), sent_bytes.get(job, 0), job),
         )
-        if found is None:
-            continue
-        first = found[0] - len(entries) + 1
-        for place, (_, kind, number, detail) in enumerate(entries):
-            step.tx.change(
-                "insert into event values(?, ?, ?, ?, ?, ?)",
-                (job, first + place, step.now_s, kind, number, detail),
-            )
-    step.notes.clear()
-    step.sent_bytes.clear()
+        if found is not None:
+            _write(tx, job, found[0] - len(entries) + 1, entries)
+
+
+def _write(
+    tx: Tx, job: str, first: int, entries: Sequence[tuple[float, str, int | None, str]]
+) -> None:
+    for begin in range(0, len(entries), AT_ONCE):
+        values: list[Value] = []
+        for place, entry in enumerate(entries[begin : begin + AT_ONCE]):
+            values += (job, first + begin + place, *entry)
+        tx.change(_INSERT[len(values) // 6], values)
 
 
 def read(tx: Tx, job: str, after: int) -> JobEvents:

@@ -8,8 +8,7 @@ Owns: tables `lease` and `vote`. `issued -> committed -> uploaded -> accepted | 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from gpugoblin.wire.messages.task import Result
 from server_stub.node.state import blobs, events, receipts, tasks, trust
@@ -39,8 +38,7 @@ UNFIT: Final = ("does_not_fit", "engine_failed", "inputs_missing")
 """Causes after which the same device is not asked again for the same task."""
 
 
-@dataclass(frozen=True, slots=True)
-class LeaseRow:
+class LeaseRow(NamedTuple):
     """A row of `lease`; the columns that the rules read."""
 
     id: str
@@ -54,6 +52,12 @@ class LeaseRow:
 
 
 _COLUMNS = "id, task, job, role, device, owner, state, until_s"
+_COMMITTED: Final = (
+    "select l.id, l.task, l.job, l.role, l.device, l.owner, l.state, l.until_s, t.number, o.nbytes"
+    " from lease l join task t on t.id = l.task join task_output o on o.task = l.task"
+    " where l.id = ? order by o.slot"
+)
+"""A lease that is to be committed: its row, its task's number, and the bytes of each output."""
 
 
 def load(tx: Tx, lease: str) -> LeaseRow | None:
@@ -61,41 +65,43 @@ def load(tx: Tx, lease: str) -> LeaseRow | None:
     return None if row is None else LeaseRow(*row)
 
 
-def take(
-    step: Step, device: trust.DeviceRow, *, near: tuple[str, int] | None = None
-) -> tasks.TaskRow | None:
-    """Moves the best ready grid task for a device to `leased`, and returns it as it is then.
-
-    By priority, then in the plan's order; within the best job, near what the device has.
-    """
-    if near is None and device.last_job:
-        best = step.tx.one(
-            "select job, affinity from task where state = 'ready' and executor = 'grid'"
-            " order by prio, id limit 1"
-        )
-        if best is None:
-            return None
-        if best[0] == device.last_job and best[1] != device.last_affinity:
-            found = take(step, device, near=(device.last_job, device.last_affinity))
-            if found is not None:
-                return found
-    # Written so that each form has its own index: a job's tasks are of one priority.
-    place = "t.job = ? and t.affinity = ?" if near else "t.executor = 'grid'"
-    order = "t.id" if near else "t.prio, t.id"
-    row = step.tx.one(
-        "update task set state = 'leased', since_s = ? where id = ("  # noqa: S608 - constants
-        "select t.id from task t where t.state = 'ready'"
+def _fitting(place: str, order: str) -> str:
+    """The first ready task at a place that a device may have."""
+    return (
+        "select t.id from task t where t.state = 'ready'"  # noqa: S608 - constants
         f" and {place} and t.memory_bound_bytes <= ?"
         " and t.min_memory_bytes <= ? and t.slot_bytes <= ? and t.min_sandbox <= ?"
         " and (t.attempt = 0 or not exists (select 1 from lease l where l.task = t.id and"
         " ((l.owner = ? and l.state not in ('expired', 'abandoned', 'cancelled'))"
         " or (l.device = ? and l.cause in ('does_not_fit', 'engine_failed', 'inputs_missing')))))"
-        f" and (? = 0 or t.verify = 'product') order by {order} limit 1)"
-        f" and state = 'ready' returning {tasks.COLUMNS}",
-        (step.now_s, *(near or ()), device.memory_bytes, device.memory_bytes,
-         device.max_slot_bytes, device.sandbox, device.owner, device.key,
-         int(step.validator_behind)),
-    )  # fmt: skip
+        f" and (? = 0 or t.verify = 'product') order by {order} limit 1"
+    )
+
+
+# A job's tasks are of one priority. Each half is written so that it has its own index.
+_NEAR: Final = _fitting(
+    "t.job = ? and t.affinity = ? and t.job = (select b.job from task b"
+    " where b.state = 'ready' and b.executor = 'grid' order by b.prio, b.id limit 1)",
+    "t.id",
+)
+_FIRST: Final = _fitting("t.executor = 'grid'", "t.prio, t.id")
+_TAKE: Final = (
+    f"update task set state = 'leased', since_s = ? where id = coalesce(({_NEAR}), ({_FIRST}))"  # noqa: S608
+    f" and state = 'ready' returning {tasks.COLUMNS}"
+)
+
+
+def take(step: Step, device: trust.DeviceRow) -> tasks.TaskRow | None:
+    """Moves the best ready grid task for a device to `leased`, and returns it as it is then.
+
+    By priority, then in the plan's order; within the best job, near what the device has.
+    """
+    may_have = (device.memory_bytes, device.memory_bytes, device.max_slot_bytes, device.sandbox,
+                device.owner, device.key, int(step.validator_behind))  # fmt: skip
+    row = step.tx.one(
+        _TAKE,
+        (step.now_s, device.last_job, device.last_affinity, *may_have, *may_have),
+    )
     return None if row is None else tasks.TaskRow(*row)
 
 
@@ -122,33 +128,47 @@ def commit(step: Step, party: Party, result: Result) -> str:
     Otherwise a code that says why nothing is awaited: `unknown_lease`, `already_committed`,
     `outputs_mismatch`, `late`, `cancelled`.
     """
-    lease = load(step.tx, result.lease)
+    rows = step.tx.rows(_COMMITTED, (result.lease,))
+    lease = LeaseRow(*rows[0][:-2]) if rows else load(step.tx, result.lease)
     if lease is None or lease.device != party.device:
         return "unknown_lease"
-    task = tasks.load(step.tx, lease.task)
-    if task is None:
+    if not rows:
         return "cancelled"
     named = [(ref.blob, ref.nbytes) for ref in result.outputs]
     if lease.state == "committed":
         return "" if votes(step.tx, lease.id) == named else "already_committed"
-    wanted = step.tx.rows(
-        "select nbytes from task_output where task = ? order by slot", (lease.task,)
-    )
-    if lease.state in ("issued", "expired") and [n for (n,) in wanted] != [n for _, n in named]:
-        if lease.state == "issued":
-            close(step, lease, "abandoned", "outputs_mismatch")
+    fits = [row[-1] for row in rows] == [nbytes for _, nbytes in named]
+    if lease.state != "issued":
+        refused = _commit_over(step, lease, result, named, fits)
+        if refused:
+            return refused
+    elif not fits:
+        close(step, lease, "abandoned", "outputs_mismatch")
+        task = tasks.load(step.tx, lease.task)
+        if task is not None:
             again(step, task, lease)
         return "outputs_mismatch"
-    if lease.state == "expired":
-        if task.state != "ready" or lease.role != "first":
-            return _late(step, task, lease, result, named)
-        # Nobody else has taken it: the old lease lives again.
-        tasks.move(step, task.id, ("ready",), "leased")
-    elif lease.state != "issued":
-        return "cancelled" if lease.state == "cancelled" else "late"
     _write_commit(step, result, "committed")
     add_votes(step, lease.id, named, held=True)
-    events.note(step, lease.job, "committed", task.number)
+    events.note(step, lease.job, "committed", rows[0][-2])
+    return ""
+
+
+def _commit_over(
+    step: Step, lease: LeaseRow, result: Result, named: Sequence[tuple[str, int]], fits: bool
+) -> str:
+    """A commit of a lease that is over. Returns "" when it lives again."""
+    if lease.state != "expired":
+        return "cancelled" if lease.state == "cancelled" else "late"
+    if not fits:
+        return "outputs_mismatch"
+    task = tasks.load(step.tx, lease.task)
+    if task is None:
+        return "cancelled"
+    if task.state != "ready" or lease.role != "first":
+        return _late(step, task, lease, result, named)
+    # Nobody else has taken it: the old lease lives again.
+    tasks.move(step, task.id, ("ready",), "leased")
     return ""
 
 
@@ -272,7 +292,9 @@ def expire_unheard(step: Step, party: Party, named: Collection[str]) -> int:
     """
     rows = step.tx.rows(
         f"select {_COLUMNS} from lease where grant_id = ? and device = ?"  # noqa: S608 - constant
-        " and state = 'issued' and issued_s < ? order by issued_s, id",
+        # Both words: the index `lease_of_grant` is found by the first.
+        " and state in ('issued', 'committed') and state = 'issued' and issued_s < ?"
+        " order by issued_s, id",
         (party.grant, party.device, step.now_s - step.rules.unheard_s),
     )
     unheard = [lease for row in rows if (lease := LeaseRow(*row)).id not in named]

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from gpugoblin.plan.spec import ArrayRegion, PlannedTask, Region
 from server_stub.node.state import blobs
@@ -41,8 +40,7 @@ COLUMNS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class TaskRow:
+class TaskRow(NamedTuple):
     """A row of `task`; the columns that the rules read."""
 
     id: int

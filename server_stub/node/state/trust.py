@@ -9,7 +9,7 @@ validator reach this table, never a disagreement.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import Final, NamedTuple
 
 from gpugoblin.wire.messages.task import Capabilities
 from server_stub.node.state import events
@@ -18,6 +18,7 @@ from server_stub.node.store.protocol import Tx
 
 __all__ = [
     "DeviceRow",
+    "Standing",
     "admit",
     "forget_nonces",
     "independent",
@@ -31,8 +32,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceRow:
+class DeviceRow(NamedTuple):
     """What the lab knows about one device."""
 
     key: str
@@ -58,30 +58,53 @@ _COLUMNS = (
     " flops_per_s, bytes_per_s"
 )
 
+_ADMITTED: Final = (
+    "select d.owner, d.bucket, d.owner_age_days, d.grant_exp_s, d.seen_s, count(l.id),"  # noqa: S608
+    " coalesce(sum(l.state = 'issued'), 0),"
+    " exists (select 1 from vote_call where vote_call.device = d.key),"
+    f" {', '.join(f'd.{name}' for name in DeviceRow._fields)} from device d left join lease l"
+    " on l.grant_id = ? and l.state in ('issued', 'committed') where d.key = ? group by d.key"
+)
+SEEN_S: Final = 5.0
+"""Rules look at `seen_s` in minutes."""
+
+
+class Standing(NamedTuple):
+    """What a device has to do with the lab at this moment.
+
+    Args:
+        live: leases of its grant that are issued or committed.
+        issued: those that are issued.
+        is_called: a second opinion is asked of it.
+    """
+
+    live: int
+    issued: int
+    is_called: bool
+
 
 def admit(
     step: Step, party: Party, capabilities: Capabilities | None
-) -> tuple[DeviceRow, int, bool]:
+) -> tuple[DeviceRow, Standing]:
     """Notes that a device is here, with what its grant says and, where given, what it can do.
 
-    Returns:
-        its row, the leases of its grant that it works on, and whether a second opinion is asked
-        of it.
+    What is known already is not written again, `seen_s` every few seconds.
     """
-    row = step.tx.one(
-        "insert into device(key, owner, bucket, owner_age_days, seen_s, grant_exp_s)"  # noqa: S608
-        " values(?, ?, ?, ?, ?, ?) on conflict(key) do update set owner = excluded.owner,"
-        " bucket = excluded.bucket, owner_age_days = excluded.owner_age_days,"
-        f" seen_s = excluded.seen_s, grant_exp_s = excluded.grant_exp_s returning {_COLUMNS},"
-        " (select count(*) from lease where grant_id = ? and state in ('issued', 'committed')),"
-        " exists (select 1 from vote_call where vote_call.device = ?)",
-        (party.device, party.owner, party.bucket, party.owner_age_days, step.now_s,
-         party.grant_exp_s, party.grant, party.device),
-    )  # fmt: skip
-    assert row is not None  # noqa: S101 - an upsert with `returning` has a row
-    live, called = int(row[-2]), bool(row[-1])
+    row = step.tx.one(_ADMITTED, (party.grant, party.device))
+    told = (party.owner, party.bucket, party.owner_age_days, party.grant_exp_s)
+    if row is None or row[:4] != told or row[4] < step.now_s - SEEN_S:
+        step.tx.change(
+            "insert into device(key, owner, bucket, owner_age_days, grant_exp_s, seen_s)"
+            " values(?, ?, ?, ?, ?, ?) on conflict(key) do update set owner = excluded.owner,"
+            " bucket = excluded.bucket, owner_age_days = excluded.owner_age_days,"
+            " grant_exp_s = excluded.grant_exp_s, seen_s = excluded.seen_s",
+            (party.device, *told, step.now_s),
+        )
+        row = step.tx.one(_ADMITTED, (party.grant, party.device))
+    assert row is not None  # noqa: S101 - it was written above
+    standing = Standing(row[5], row[6], bool(row[7]))
     if capabilities is None:
-        return DeviceRow(*row[:-2]), live, called
+        return DeviceRow(*row[8:]), standing
     step.tx.change(
         "insert into known_grant values(?, ?, ?, ?, ?, ?, ?, ?, ?) on conflict(id) do nothing",
         (party.grant, party.device, party.card, party.owner, party.bucket, party.owner_age_days,
@@ -95,7 +118,7 @@ def admit(
          capabilities.bytes_per_s, capabilities.catalog_hash, party.device),
     )  # fmt: skip
     assert row is not None  # noqa: S101 - the row was written above
-    return DeviceRow(*row), live, called
+    return DeviceRow(*row), standing
 
 
 def known(tx: Tx, device: str) -> DeviceRow | None:
@@ -180,16 +203,19 @@ def revoked(tx: Tx) -> frozenset[str]:
     return frozenset(row[0] for row in tx.rows("select grant_id from revoked"))
 
 
-def saw_nonce(step: Step, key: str, nonce: str) -> bool:
-    """Notes the nonce of a signed request; True when the same request was here before."""
+def saw_nonce(step: Step, key: bytes, nonce: bytes, until_s: float) -> bool:
+    """Notes the nonce of a signed request; True when the same request was here before.
+
+    `until_s` follows from the time that was signed, so it is the same whenever the request comes.
+    """
     return (
         step.tx.change(
-            "insert into nonce values(?, ?, ?) on conflict do nothing", (key, nonce, step.now_s)
+            "insert into nonce values(?, ?, ?) on conflict do nothing", (until_s, key, nonce)
         )
         == 0
     )
 
 
 def forget_nonces(step: Step) -> None:
-    """Nonces older than the window of signatures are not needed any more."""
-    step.tx.change("delete from nonce where seen_s < ?", (step.now_s - step.rules.nonce_window_s,))
+    """Nonces of requests that are too old to be taken are not needed any more."""
+    step.tx.change("delete from nonce where until_s < ?", (step.now_s,))

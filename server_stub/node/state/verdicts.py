@@ -12,7 +12,6 @@ Owns: which method verifies a result, and what each answer of the workers means.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from typing import Literal
 
@@ -340,7 +339,7 @@ def _again_from_start(step: Step, task: tasks.TaskRow) -> bool:
     last = None if found is None else leases.load(step.tx, found[0])
     if moved is None or last is None:
         return False
-    leases.again(step, moved, dataclasses.replace(last, role="first"))
+    leases.again(step, moved, last._replace(role="first"))
     return True
 
 

@@ -88,7 +88,6 @@ class Rules:
     quarantine_s: float = 24 * 3600.0
     unit_flops: float = 1e12
     unit_bytes: float = 1e10
-    nonce_window_s: float = 700.0
 
 
 @dataclass(frozen=True, slots=True)

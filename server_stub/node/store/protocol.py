@@ -32,6 +32,14 @@ class Tx(Protocol):
         """Runs a change and says how many rows it touched."""
         ...
 
+    def at_end(self, body: Callable[[Tx, list[T]], None], item: T) -> None:
+        """Has `body` run once before the commit, with the items of all who said so.
+
+        Transactions that share a commit share the call. Nothing reads what `body` will write
+        before the commit.
+        """
+        ...
+
 
 class Store(Protocol):
     """Runs transactions: one writer, many readers."""

@@ -10,7 +10,7 @@ from typing import Final
 
 __all__ = ["SCHEMA_VERSION", "STATEMENTS"]
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 
 STATEMENTS: Final[tuple[str, ...]] = (
     "create table meta(key text primary key, value text not null) without rowid",
@@ -88,7 +88,6 @@ STATEMENTS: Final[tuple[str, ...]] = (
     " compute_s real not null default 0)",
     "create index lease_task on lease(task)",
     "create index lease_live on lease(until_s) where state in ('issued', 'committed')",
-    "create index lease_issued on lease(grant_id, device) where state = 'issued'",
     "create index lease_of_grant on lease(grant_id) where state in ('issued', 'committed')",
     "create table vote(lease text not null, slot integer not null, blob text not null,"
     " nbytes integer not null, held integer not null, primary key(lease, slot)) without rowid",
@@ -116,8 +115,9 @@ STATEMENTS: Final[tuple[str, ...]] = (
     " exp_s real not null, max_leases integer not null, first_seen_s real not null)"
     " without rowid",
     "create table revoked(grant_id text primary key) without rowid",
-    "create table nonce(key text not null, nonce text not null, seen_s real not null,"
-    " primary key(key, nonce)) without rowid",
+    # By time first: new rows stand together on a few pages, and so do those that are forgotten.
+    "create table nonce(until_s real not null, key blob not null, nonce blob not null,"
+    " primary key(until_s, key, nonce)) without rowid",
     # state/receipts.py
     "create table outbox(receipt text primary key, grant_id text not null, lease text not null"
     " unique, signature blob not null, units real not null, verified_s real not null,"

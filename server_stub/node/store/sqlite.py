@@ -43,6 +43,7 @@ class SqliteTx:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._execute = connection.execute
+        self._ends: dict[Callable[[Tx, list[Any]], None], list[Any]] = {}
 
     def rows(self, statement: str, parameters: Sequence[Value] = ()) -> list[Row]:
         return self._execute(statement, parameters).fetchall()
@@ -53,6 +54,14 @@ class SqliteTx:
 
     def change(self, statement: str, parameters: Sequence[Value] = ()) -> int:
         return self._execute(statement, parameters).rowcount
+
+    def at_end(self, body: Callable[[Tx, list[T]], None], item: T) -> None:
+        self._ends.setdefault(body, []).append(item)
+
+    def end(self) -> None:
+        """Runs what is left for the end of the transaction; its owner calls it once."""
+        for body, items in self._ends.items():
+            body(self, items)
 
 
 def connect(path: Path | str, *, read_only: bool = False) -> sqlite3.Connection:
@@ -95,7 +104,9 @@ def transaction(connection: sqlite3.Connection) -> Iterator[Tx]:
     """One transaction on a connection: committed at the end, rolled back on any error."""
     connection.execute("begin immediate")
     try:
-        yield SqliteTx(connection)
+        tx = SqliteTx(connection)
+        yield tx
+        tx.end()
         connection.execute("commit")
     except BaseException:
         _roll_back(connection)
@@ -269,6 +280,7 @@ class SqliteStore:
                 done += 1
                 if time.monotonic() > ends_s:
                     break
+            tx.end()
         except Exception:  # each is run again alone, where its own error is kept
             done = len(group)
             _roll_back(self._connection)

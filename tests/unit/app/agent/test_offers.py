@@ -27,7 +27,7 @@ X, Y = BlobHash("aa" * 32), BlobHash("bb" * 32)
 
 
 def lease(name: str = "lease_a", inputs: tuple[TaskInput, ...] = (), **fields: object) -> Lease:
-    claims = BlobTicket("ticket_a", LAB, 2000, 1000, KEY.hex(), LeaseId(name))  # type: ignore[arg-type]
+    claims = BlobTicket("ticket_a", LAB, 2000, 1000, KEY.hex(), GRANT)
     task = msgspec.structs.replace(
         example(Lease, bare=True).task,
         inputs=inputs,

@@ -20,7 +20,7 @@ from gpugoblin.wire.tickets import BlobTicket, sign_blob_ticket, sign_grant
 from tests.helpers.messages import example
 
 DEVICE = b"d" * 32
-LAB = LabId("lab_a")
+LAB, GRANT = LabId("lab_a"), GrantId("grant_a")
 
 
 def grant(**fields: object) -> Grant:
@@ -78,17 +78,17 @@ def test_any_payload_is_an_error_and_nothing_else(payload: dict[str, object]) ->
 
 
 def leased(**fields: object) -> Lease:
-    claims = BlobTicket("ticket_a", LAB, 2000, 1000, DEVICE.hex(), LeaseId("lease_a"))  # type: ignore[arg-type]
+    claims = BlobTicket("ticket_a", LAB, 2000, 1000, DEVICE.hex(), GRANT)
     ticket = sign_blob_ticket(make_key(), msgspec.structs.replace(claims, **fields))
     lease = example(Lease, bare=True)
     return msgspec.structs.replace(lease, lease=LeaseId("lease_a"), blob_ticket=ticket)
 
 
-def test_a_blob_ticket_must_be_for_this_device_lab_and_lease() -> None:
-    check_blob_ticket(leased(), LAB, DEVICE)
-    for wrong in ({"device_key": "ee" * 32}, {"lease": "lease_b"}, {"aud": "lab_b"}):
+def test_a_blob_ticket_must_be_for_this_device_lab_and_grant() -> None:
+    check_blob_ticket(leased(), GRANT, LAB, DEVICE)
+    for wrong in ({"device_key": "ee" * 32}, {"grant": "grant_b"}, {"aud": "lab_b"}):
         with pytest.raises(AgentError, match="somebody else"):
-            check_blob_ticket(leased(**wrong), LAB, DEVICE)
+            check_blob_ticket(leased(**wrong), GRANT, LAB, DEVICE)
     malformed = msgspec.structs.replace(leased(), blob_ticket="x")
     with pytest.raises(AgentError, match="declared form"):
-        check_blob_ticket(malformed, LAB, DEVICE)
+        check_blob_ticket(malformed, GRANT, LAB, DEVICE)

@@ -63,7 +63,7 @@ BLOB_A = BlobTicket(
     exp=NOW_S + 60,
     iat=NOW_S,
     device_key=DEVICE_KEY.hex(),
-    lease="lease_a",  # type: ignore[arg-type]
+    grant="grant_a",  # type: ignore[arg-type]
 )
 HEADER = {"alg": "EdDSA", "typ": "goblin-grant+jwt", "kid": key_id(ISSUER_KEY)}
 
@@ -197,7 +197,7 @@ def test_blob_tickets() -> None:
     assert found == BLOB_A
     assert found.peers == ()
     assert set(jwt.decode(ticket, options={"verify_signature": False})) == {
-        "device_key", "lease", "aud", "exp", "iat", "jti", "peers",
+        "device_key", "grant", "aud", "exp", "iat", "jti", "peers",
     }  # fmt: skip
     assert refusal(ticket) == "ticket_wrong_kind"
     with pytest.raises(WireError) as caught:

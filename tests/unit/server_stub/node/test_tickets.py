@@ -47,15 +47,38 @@ def test_another_coordinators_key_ends_what_the_old_one_vouched_for() -> None:
         tickets.party(ticket, NOW_S, public_key_bytes(DEVICE))
 
 
-def test_a_blob_ticket_is_for_one_lease_one_device_and_its_time() -> None:
+def asked(tickets: Tickets, now_s: float = NOW_S, *until_s: float, grant: str = "grant_a") -> str:
+    leases = [SimpleNamespace(until_s=until_s) for until_s in until_s or (NOW_S + 60.0,)]
+    party = SimpleNamespace(grant=grant, device="device.0")
+    return tickets.for_leases(leases, party, now_s, public_key_bytes(DEVICE))  # type: ignore[arg-type]
+
+
+def test_a_blob_ticket_is_for_one_grant_one_device_and_its_time() -> None:
     tickets = Tickets(NODE, "lab_abc", public_key_bytes(COORDINATOR))
-    lease = SimpleNamespace(lease="lease_aaaa", until_s=NOW_S + 60.0)
     own = public_key_bytes(DEVICE)
-    ticket = tickets.for_lease(lease, None, NOW_S, own)  # type: ignore[arg-type]
+    ticket = asked(tickets)
     claims = tickets.blob_ticket(ticket, NOW_S, own)
-    assert claims.lease == "lease_aaaa"
+    assert claims.grant == "grant_a"
     assert claims.peers == ()
     with pytest.raises(GoblinError):
         tickets.blob_ticket(ticket, NOW_S, public_key_bytes(NODE))
     with pytest.raises(GoblinError):
-        tickets.blob_ticket(ticket, NOW_S + 500.0, own)
+        tickets.blob_ticket(ticket, float(claims.exp), own)
+
+
+def test_one_blob_ticket_serves_the_leases_of_a_grant_until_one_outlasts_it() -> None:
+    tickets = Tickets(NODE, "lab_abc", public_key_bytes(COORDINATOR))
+    first = asked(tickets)
+    assert asked(tickets, NOW_S + 5.0) == first
+    assert asked(tickets, NOW_S, grant="grant_b") != first
+    long = asked(tickets, NOW_S, NOW_S + 60.0, NOW_S + 7200.0)
+    assert long != first
+    claims = tickets.blob_ticket(long, NOW_S, public_key_bytes(DEVICE))
+    assert claims.exp >= NOW_S + 7200.0 + 60.0
+    assert asked(tickets) == long
+
+
+def test_a_lease_of_a_day_has_a_ticket_that_its_bound_allows() -> None:
+    tickets = Tickets(NODE, "lab_abc", public_key_bytes(COORDINATOR))
+    ticket = asked(tickets, NOW_S, NOW_S + 24 * 3600.0)
+    assert tickets.blob_ticket(ticket, NOW_S + 22 * 3600.0, public_key_bytes(DEVICE)).peers == ()

@@ -52,7 +52,7 @@ def test_commits_abandons_and_leases_in_one_request(world: World) -> None:
 def test_a_replayed_request_does_nothing(world: World) -> None:
     ready(world)
     message = Exchange(want=1, capabilities=CAPABILITIES)
-    body = party(0), message, ("key", "nonce")
+    body = party(0), message, (b"key", b"nonce", 1e9)
     assert world.handle(lambda s: dispatch.signed_exchange(s, *body)) is not None
     assert world.handle(lambda s: dispatch.signed_exchange(s, *body)) is None
     assert world.connection.execute("select count(*) from lease").fetchone() == (1,)

@@ -12,6 +12,7 @@ import pytest
 
 from gpugoblin.errors import NodeError
 from server_stub.node.store.protocol import Tx
+from server_stub.node.store.schema import SCHEMA_VERSION
 from server_stub.node.store.sqlite import BRIEF_S, SqliteStore, connect, migrate, transaction
 
 __all__: list[str] = []
@@ -107,7 +108,9 @@ def test_readers_cannot_write_and_do_not_wait(tmp_path: Path) -> None:
     with SqliteStore(tmp_path / "db") as store:
         with pytest.raises(sqlite3.OperationalError):
             store.read_now(lambda tx: write_meta(tx, "x", "1"))
-        assert store.write_now(lambda tx: store.read_now(meta).get("schema_version")) == "1"
+        assert store.write_now(lambda tx: store.read_now(meta).get("schema_version")) == str(
+            SCHEMA_VERSION
+        )
 
 
 def test_a_database_of_another_version_is_refused(tmp_path: Path) -> None:
@@ -232,3 +235,52 @@ def test_closing_runs_brief_transactions_that_wait(tmp_path: Path) -> None:
     asyncio.run(play())
     with SqliteStore(tmp_path / "db") as again:
         assert len(again.read_now(meta)) == 6
+
+
+@pytest.mark.parametrize("brief", [True, False])
+def test_the_end_of_a_transaction_sees_all_who_share_it_and_none_who_failed(
+    tmp_path: Path, brief: bool
+) -> None:
+    calls: list[list[int]] = []
+
+    def end(tx: Tx, numbers: list[int]) -> None:
+        calls.append(list(numbers))
+        for number in numbers:
+            write_meta(tx, f"e{number}", "v")
+
+    def body(tx: Tx, number: int) -> None:
+        tx.at_end(end, number)
+        if number == 3:
+            raise NodeError("user_unknown", name=number)
+
+    async def play(numbers: range) -> None:
+        with SqliteStore(tmp_path / "db") as store:
+            waiting = [store.write(lambda tx, n=n: body(tx, n), brief=brief) for n in numbers]
+            await asyncio.gather(*waiting, return_exceptions=True)
+
+    asyncio.run(play(range(10, 20)))
+    # The first may have begun alone, before the others had come.
+    assert [number for call in calls for number in call] == list(range(10, 20))
+    assert len(calls) <= 2
+    asyncio.run(play(range(6)))
+    with SqliteStore(tmp_path / "db") as store:
+        kept = [key for key in store.read_now(meta) if key.startswith("e")]
+    assert sorted(kept) == sorted(f"e{n}" for n in (0, 1, 2, 4, 5, *range(10, 20)))
+
+
+def test_a_transaction_whose_end_fails_has_not_happened(tmp_path: Path) -> None:
+    def end(tx: Tx, _: list[int]) -> None:
+        raise NodeError("user_unknown", name="end")
+
+    def body(tx: Tx) -> None:
+        write_meta(tx, "a", "1")
+        tx.at_end(end, 1)
+
+    async def play() -> None:
+        with SqliteStore(tmp_path / "db") as store:
+            for brief in (True, False):
+                with pytest.raises(NodeError):
+                    await store.write(body, brief=brief)
+            assert "a" not in await store.read(meta)
+
+    asyncio.run(play())
