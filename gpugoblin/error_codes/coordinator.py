@@ -81,6 +81,11 @@ CODES: dict[str, ErrorCode] = {
         what="There is no such enrolment by this key.",
         next_step="Start the enrolment again.",
     ),
+    "fingerprint_differs": ErrorCode(
+        what="The device that shows this code has the key {found}, not {given}.",
+        next_step="Nothing was approved. Compare the code and the fingerprint with what the device "
+        "shows; if they are right, somebody is between you: deny the code and start again.",
+    ),
     "enrolment_crowded": ErrorCode(
         what="Too many devices wait for approval.",
         next_step="Try again in some minutes.",

@@ -34,6 +34,11 @@ CODES: dict[str, ErrorCode] = {
         "({kind}); the last words were: {reason}.",
         next_step="Look at the node's log; free memory or lower the node's memory setting.",
     ),
+    "worker_does_not_start": ErrorCode(
+        what="The {kind} worker ended {times} times before it began anything; the last words were: "
+        "{reason}.",
+        next_step="Look at the node's log; free memory, or repair the installation, and try again.",
+    ),
     "worker_protocol": ErrorCode(
         what="A frame between the node and its worker is malformed: {reason}.",
         next_step="Restart the node; all its parts must be of one version.",

@@ -13,6 +13,7 @@ import random
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, is_dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -20,7 +21,7 @@ from gpugoblin.clock import SystemClock
 from gpugoblin.errors import GoblinError
 from gpugoblin.ids import DeviceId, GrantId
 from gpugoblin.wire.tls import TlsFiles
-from server_stub.coordinator import audit, ledger
+from server_stub.coordinator import audit, ledger, tables
 from server_stub.coordinator.handlers import enrol, operator
 from server_stub.coordinator.settings import Settings, load_settings
 from server_stub.coordinator.state import Files, backup, initialize, open_house, tls_files
@@ -64,6 +65,9 @@ def _parser() -> argparse.ArgumentParser:
         verb = _verb(verbs, name, f"{name} the device that shows a code", run)
         verb.add_argument("code")
         verb.add_argument("--account", required=True)
+        if name == "approve":
+            text = "as the device shows it; another device is refused"
+            verb.add_argument("--fingerprint", default="", help=text)
     credit = _verb(verbs, "credits", "show verified work", _credits)
     credit.add_argument("--by", choices=("owner", "device", "lab", "day"), default="owner")
     _add_groups(verbs)
@@ -151,7 +155,7 @@ def _backup(arguments: Arguments) -> int:
 
 
 def _approve(arguments: Arguments) -> int:
-    return _decide(arguments, enrol.approve)
+    return _decide(arguments, partial(enrol.approve, expected=arguments.fingerprint))
 
 
 def _deny(arguments: Arguments) -> int:
@@ -241,6 +245,5 @@ def _show(arguments: Arguments, shown: Any) -> int:
     if arguments.json:
         print(json.dumps(shown))
         return 0
-    for row in shown if isinstance(shown, list) else [shown]:
-        print("  ".join(f"{name}={value}" for name, value in row.items()))
+    print(tables.rows(shown) if isinstance(shown, list) else tables.facts(shown))
     return 0

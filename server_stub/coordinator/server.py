@@ -14,6 +14,7 @@ import signal
 import socket
 import ssl
 from collections.abc import Callable, Iterator
+from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
@@ -30,7 +31,7 @@ from server_stub.coordinator.store import SqliteStore
 
 __all__ = ["serve"]
 
-VERSION: Final = "0.1.0"
+VERSION: Final = version("gpugoblin")
 STOP_S: Final = 2
 """How long requests under way may take to finish after SIGTERM."""
 

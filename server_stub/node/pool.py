@@ -4,8 +4,10 @@ Owns: starting them on first use, handing out items by priority, starting them a
 and sending again what they had, ending them. Must not: touch an array or a blob; understand an item
 beyond its kind.
 
-Items are idempotent, so a worker that dies costs time only. An item that was under way at a death
-goes again, alone; one that ends its worker three times is given up.
+Items are idempotent, so a worker that dies costs time only. An item that had begun at a death goes
+again, alone; one that ends its worker three times is given up. One that was only waiting there goes
+again as if nothing had been; when worker after worker ends before it begins anything, it is given
+up, too.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from gpugoblin.errors import GoblinError, VerifyError
 from gpugoblin.plan.spec import Limits
 from gpugoblin.units import MIB
 from server_stub.node.work import (
+    Begun,
     Check,
     Compare,
     Compute,
@@ -50,6 +53,8 @@ __all__ = ["PoolConfig", "WorkerPool"]
 Kind = Literal["check", "validator", "local"]
 
 DEATHS: Final = 3
+BARREN: Final = 5
+"""Lives in a row that began nothing: then workers cannot work on this machine."""
 RESTART_S: Final = 0.2
 STOP_S: Final = 5.0
 _WINDOW: Final[dict[Kind, int]] = {"check": 2, "validator": 2, "local": 4}
@@ -113,13 +118,21 @@ class PoolConfig:
 
 @dataclass(slots=True, eq=False)
 class _Ticket:
-    """An item on its way. `deaths`: workers that ended while they had it."""
+    """An item on its way.
+
+    Args:
+        begun: the worker that has it now took it up.
+        deaths: workers that ended after they had begun it.
+        barren: workers that had it and ended without having begun anything.
+    """
 
     work: Work
     answer: asyncio.Future[Reply]
     priority: int
     order: int
+    begun: bool = False
     deaths: int = 0
+    barren: int = 0
 
     def __lt__(self, other: _Ticket) -> bool:
         return (self.priority, self.order) < (other.priority, other.order)
@@ -136,6 +149,7 @@ class _Seat:
     tail: bytearray = field(default_factory=bytearray)
     life: asyncio.Task[None] | None = None
     is_ending: bool = False
+    has_begun: bool = False
 
     def takes(self, ticket: _Ticket) -> bool:
         """Suspects go alone, so that the next death names the culprit."""
@@ -245,6 +259,11 @@ class _Crew:
                     reply = decode_reply(await reader.readexactly(size))
                 except (asyncio.IncompleteReadError, ConnectionResetError):
                     return
+                if isinstance(reply, Begun):
+                    seat.has_begun = True
+                    if reply.work in seat.under_way:
+                        seat.under_way[reply.work].begun = True
+                    continue
                 ticket = seat.under_way.pop(reply.work, None)
                 if ticket is not None:
                     _answer(ticket, reply)
@@ -290,21 +309,15 @@ class _Crew:
         if not self._stopping:
             log.warning("the %s worker ended (status %s): %s", seat.kind, status, told)
         for ticket in lost:
-            ticket.deaths += 1
-            if ticket.deaths >= DEATHS:
-                kind = type(ticket.work).__name__
-                _fail(
-                    ticket,
-                    VerifyError(
-                        "item_kills_worker",
-                        deaths=ticket.deaths,
-                        work=ticket.work.work,
-                        kind=kind,
-                        reason=told,
-                    ),
-                )
-            else:
+            ticket.deaths += ticket.begun
+            ticket.barren += not seat.has_begun
+            ticket.begun = False
+            error = _given_up(ticket, seat.kind, told)
+            if error is None:
                 heapq.heappush(self._waiting, ticket)
+            else:
+                _fail(ticket, error)
+        seat.has_begun = False
 
     async def stop(self) -> None:
         """Closes the sockets, waits for the workers, kills those that stay."""
@@ -385,6 +398,18 @@ def _environment() -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     threads = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
     return {**kept, **dict.fromkeys(threads, "1"), "MALLOC_ARENA_MAX": "2"}
+
+
+def _given_up(ticket: _Ticket, kind: Kind, told: str) -> VerifyError | None:
+    """Why an item is not sent again; None when it is."""
+    if ticket.deaths >= DEATHS:
+        return VerifyError(
+            "item_kills_worker", deaths=ticket.deaths, work=ticket.work.work,
+            kind=type(ticket.work).__name__, reason=told,
+        )  # fmt: skip
+    if ticket.barren >= BARREN:
+        return VerifyError("worker_does_not_start", kind=kind, times=ticket.barren, reason=told)
+    return None
 
 
 def _answer(ticket: _Ticket, reply: Reply) -> None:

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 __all__ = [
     "ArrayFile",
+    "Begun",
     "BlobInput",
     "BlobOutput",
     "Box",
@@ -32,6 +33,7 @@ __all__ = [
     "RegionInput",
     "RegionOutput",
     "Reply",
+    "Told",
     "Work",
 ]
 
@@ -238,5 +240,13 @@ class Failed(Struct, frozen=True, forbid_unknown_fields=True, tag="failed"):
     fields: dict[str, str]
 
 
+class Begun(Struct, frozen=True, forbid_unknown_fields=True, tag="begun"):
+    """The worker starts with this item now; its answer comes later."""
+
+    work: str
+
+
 Work = Describe | Prepare | Compute | Check | Recompute | Compare | Fold
 Reply = Described | Prepared | Computed | Checked | Folded | Failed
+Told = Reply | Begun
+"""All that a worker says."""

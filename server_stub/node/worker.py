@@ -21,7 +21,7 @@ from typing import Final
 
 from gpugoblin.blobs.store import BlobStore
 from gpugoblin.errors import GoblinError, VerifyError
-from server_stub.node.work import Compute, Recompute, Reply, Work
+from server_stub.node.work import Begun, Compute, Recompute, Told, Work
 from server_stub.node.workers.failures import failure
 from server_stub.node.workers.frames import decode_work, encode_frame, receive_frame
 
@@ -39,7 +39,7 @@ class Answers:
         self._connection = connection
         self._lock = threading.Lock()
 
-    def send(self, reply: Reply) -> None:
+    def send(self, reply: Told) -> None:
         """Sends an answer; when the service is gone there is nobody to tell."""
         with self._lock:
             try:
@@ -79,6 +79,7 @@ def _serve_checks(connection: socket.socket, answers: Answers, store: BlobStore)
 
     def work_off() -> None:
         while (item := items.get()) is not None:
+            answers.send(Begun(item.work))
             try:
                 reply = desk.do(item)
             except Exception as error:  # the edge of a thread: the item's answer says it
@@ -106,7 +107,7 @@ def _serve_compute(
         memory_bytes=given.memory_bytes,
         cache_bytes=given.cache_bytes,
     )
-    line = ComputeLine(config, store, answers.send)
+    line = ComputeLine(config, store, answers.send, begin=lambda work: answers.send(Begun(work)))
     line.start()
     try:
         for item in _items(connection):

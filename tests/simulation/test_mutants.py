@@ -80,7 +80,7 @@ def _votes_of_one_owner(patch: pytest.MonkeyPatch) -> None:
         return [row[0] for row in rows]
 
     patch.setattr(trust, "independent", independent)
-    patch.setattr(trust, "is_trusted", lambda step, device: True)
+    patch.setattr(trust, "is_trusted", lambda step, device, work: True)
 
 
 def _used_without_guard(patch: pytest.MonkeyPatch) -> None:

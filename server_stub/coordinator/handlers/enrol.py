@@ -136,14 +136,19 @@ def poll(
 
 
 def approve(
-    house: House, tx: Transaction, now_s: float, rng: random.Random, account: str, code: str
-) -> Decision:
+    house: House, tx: Transaction, now_s: float, rng: random.Random, account: str, code: str,
+    expected: str = "",
+) -> Decision:  # fmt: skip
     """Gives the device that shows `code` to the account named `account`.
 
     A wrong code costs the account a try, so the result is returned and not raised: a raised error
     would undo that.
+
+    Args:
+        expected: the fingerprint that the device shows, however it was typed; the device is
+            refused when its key has another one. "": the operator compares by eye.
     """
-    return _decide(house, tx, now_s, rng, account, code, "approved")
+    return _decide(house, tx, now_s, rng, account, code, "approved", expected)
 
 
 def deny(
@@ -161,6 +166,7 @@ def _decide(
     account_name: str,
     code: str,
     state: Literal["approved", "denied"],
+    expected: str = "",
 ) -> Decision:
     account = account_id(tx, account_name)
     settings = house.settings
@@ -180,6 +186,10 @@ def _decide(
         take_stored(tx, now_s, "code", account, rate, 1.0)
         return Decision(error=CoordinatorError("code_unknown", user_code=spelled[:20]))
     enrolment, public_key = row
+    found = fingerprint(public_key)
+    if expected and _digits(expected) != _digits(found):
+        differs = CoordinatorError("fingerprint_differs", given=expected[:40], found=found)
+        return Decision(error=differs)
     device: DeviceId | None = None
     if state == "approved":
         device = DeviceId(draw_id("device", rng))
@@ -192,7 +202,7 @@ def _decide(
     )
     verb = "approve" if state == "approved" else "deny"
     audit.record(tx, now_s, account, verb, device or enrolment)
-    return Decision(device=device, fingerprint=fingerprint(public_key))
+    return Decision(device=device, fingerprint=found)
 
 
 def _insert(
@@ -235,3 +245,7 @@ def _spelled(code: str) -> str:
     """`wdjb mjht` as `WDJB-MJHT`: people type codes as they like."""
     letters = "".join(letter for letter in code.upper() if letter.isalnum())
     return f"{letters[:4]}-{letters[4:]}"
+
+
+def _digits(text: str) -> str:
+    return "".join(letter for letter in text.lower() if letter.isalnum())

@@ -138,8 +138,7 @@ def _issue(
 def _lease(
     step: Step, party: Party, device: trust.DeviceRow, task: tasks.TaskRow, role: str
 ) -> Lease:
-    estimate_s = task.flops / max(device.flops_per_s, 1e8)
-    estimate_s += task.bytes_moved / max(device.bytes_per_s, 1e5)
+    estimate_s = trust.estimate_s(device, task.flops, task.bytes_moved)
     lease, until_s = leases.issue(step, task, party, role, estimate_s)
     graph, operators, numeric_class, assurance, demands = _facts(step, task)
     inputs, outputs = _tensors(step, task.id)

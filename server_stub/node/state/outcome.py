@@ -79,8 +79,9 @@ def accept_lease(step: Step, task: tasks.TaskRow, lease: str, *, full: bool) -> 
         (lease,),
     )
     receipts.credit(step, lease, task.job, task.flops, task.bytes_moved)
+    trust.measured(step, lease, task.flops)
     if full:
-        trust.passed(step, row.device)
+        trust.passed(step, row.device, trust.work_of(task.flops, task.bytes_moved))
 
 
 def reject_lease(step: Step, task: tasks.TaskRow, lease: str, code: str) -> None:

@@ -2,8 +2,9 @@
 
 Owns: tables `device`, `known_grant`, `revoked`, `nonce`. A device starts untrusted: every result
 of it is checked in full. Passed full checks earn that its vote counts beside that of an
-independent owner; one rejected result takes all of it away. Only the verdicts of checks and of the
-validator reach this table, never a disagreement.
+independent owner, on tasks that are small beside what was checked: ten checks of next to nothing
+earn a vote on next to nothing. One rejected result takes all of it away. Only the verdicts of
+checks and of the validator reach this table, never a disagreement.
 """
 
 from __future__ import annotations
@@ -20,15 +21,18 @@ __all__ = [
     "DeviceRow",
     "Standing",
     "admit",
+    "estimate_s",
     "forget_nonces",
     "independent",
     "is_trusted",
     "known",
+    "measured",
     "passed",
     "rejected",
     "revoke",
     "revoked",
     "saw_nonce",
+    "work_of",
 ]
 
 
@@ -50,12 +54,14 @@ class DeviceRow(NamedTuple):
     catalog_hash: str
     flops_per_s: float
     bytes_per_s: float
+    proven: int
+    measured_flops_per_s: float
 
 
 _COLUMNS = (
     "key, owner, bucket, owner_age_days, passed, rejected, quarantined_until_s, last_job,"
     " last_affinity, memory_bytes, max_slot_bytes, sandbox, catalog_hash,"
-    " flops_per_s, bytes_per_s"
+    " flops_per_s, bytes_per_s, proven, measured_flops_per_s"
 )
 
 _ADMITTED: Final = (
@@ -65,6 +71,15 @@ _ADMITTED: Final = (
     f" {', '.join(f'd.{name}' for name in DeviceRow._fields)} from device d left join lease l"
     " on l.grant_id = ? and l.state in ('issued', 'committed') where d.key = ? group by d.key"
 )
+FLOPS_A_BYTE: Final = 100
+MAX_WORK: Final = 10**17
+MAX_PROVEN: Final = 4 * 10**18
+"""Sums stay within 64 bits."""
+LEAST_FLOPS: Final = 10**8
+"""Smaller tasks measure how often a device asks."""
+LEAST_S: Final = 0.005
+LEAST_BYTES_PER_S: Final = 125_000.0
+UNPROVEN_S: Final = 900.0
 SEEN_S: Final = 5.0
 """Rules look at `seen_s` in minutes."""
 
@@ -127,12 +142,23 @@ def known(tx: Tx, device: str) -> DeviceRow | None:
     return None if row is None else DeviceRow(*row)
 
 
-def is_trusted(step: Step, device: str) -> bool:
-    """Whether the device's vote counts: enough full checks passed, an owner old enough."""
+def work_of(flops: int, bytes_moved: int) -> int:
+    """How large a task is, by the same measure as credit: operations, or bytes where they cost
+    more."""
+    return min(MAX_WORK, max(flops, FLOPS_A_BYTE * bytes_moved))
+
+
+def is_trusted(step: Step, device: str, work: int) -> bool:
+    """Whether the device's vote counts on a task of this size (`work_of`).
+
+    Enough full checks passed, of as much work together as so many tasks of this size; an owner old
+    enough.
+    """
     row = known(step.tx, device)
     return (
         row is not None
         and row.passed >= step.rules.trusted_passes
+        and row.proven >= step.rules.trusted_passes * work
         and row.owner_age_days >= step.rules.owner_age_days
         and row.quarantined_until_s <= step.now_s
     )
@@ -141,28 +167,69 @@ def is_trusted(step: Step, device: str) -> bool:
 def independent(step: Step, task: int, device: str) -> list[str]:
     """Devices that may give the second opinion on a task after `device`'s result.
 
-    Another owner, another network, both old and trusted, seen lately, with a grant that lasts,
-    enough memory and walls, and no lease on this task so far from anyone of that owner.
+    Another owner, another network, both old and trusted with this much, seen lately, with a grant
+    that lasts, enough memory and walls, and no lease on this task so far from anyone of that owner.
     """
     rules = step.rules
     rows = step.tx.rows(
         "select d.key from device d, task t, device own where t.id = ? and own.key = ?"
         " and d.owner != own.owner and d.bucket != own.bucket and d.owner_age_days >= ?"
-        " and d.passed >= ? and d.quarantined_until_s <= ? and d.seen_s >= ?"
+        " and d.passed >= ? and d.proven >= ? * min(?, max(t.flops, ? * t.bytes_moved))"
+        " and d.quarantined_until_s <= ? and d.seen_s >= ?"
         " and d.grant_exp_s >= ? and d.memory_bytes >= t.memory_bound_bytes"
         " and d.memory_bytes >= t.min_memory_bytes and d.max_slot_bytes >= t.slot_bytes"
         " and d.sandbox >= t.min_sandbox and d.catalog_hash = ?"
         " and not exists (select 1 from lease l where l.task = t.id and"
         " (l.owner = d.owner or l.bucket = d.bucket)) order by d.key",
-        (task, device, rules.owner_age_days, rules.trusted_passes, step.now_s,
-         step.now_s - rules.active_s, step.now_s + rules.lease_floor_s, rules.catalog_hash),
+        (task, device, rules.owner_age_days, rules.trusted_passes, rules.trusted_passes, MAX_WORK,
+         FLOPS_A_BYTE, step.now_s, step.now_s - rules.active_s,
+         step.now_s + rules.lease_floor_s, rules.catalog_hash),
     )  # fmt: skip
     return [row[0] for row in rows]
 
 
-def passed(step: Step, device: str) -> None:
-    """A full check of a result of this device has passed."""
-    step.tx.change("update device set passed = passed + 1 where key = ?", (device,))
+def passed(step: Step, device: str, work: int) -> None:
+    """A full check of a result of this device has passed, of a task of this size."""
+    step.tx.change(
+        "update device set passed = passed + 1, proven = min(?, proven + ?) where key = ?",
+        (MAX_PROVEN, min(work, MAX_WORK), device),
+    )
+
+
+def measured(step: Step, lease: str, flops: int) -> None:
+    """Learns a device's rate from a verified result, by the lab's clock: from lease to result.
+
+    It is the rate that leases follow, so what the device waited for in between belongs to it.
+    """
+    if flops < LEAST_FLOPS:
+        return
+    row = step.tx.one(
+        "select device, committed_s - issued_s from lease where id = ? and committed_s is not null",
+        (lease,),
+    )
+    if row is None:
+        return
+    rate = flops / max(row[1], LEAST_S)
+    step.tx.change(
+        "update device set measured_flops_per_s = case when measured_flops_per_s = 0 then ?"
+        " else 0.8 * measured_flops_per_s + 0.2 * ? end where key = ?",
+        (rate, rate, row[0]),
+    )
+
+
+def estimate_s(device: DeviceRow, flops: int, bytes_moved: int) -> float:
+    """How long a task takes a device. Its own word counts within bounds.
+
+    A device that calls itself slow would else keep a task from the others for a day. Its rate is
+    within a factor of four of what was measured of it here; before that, its word is believed as
+    far as `UNPROVEN_S` reaches.
+    """
+    claimed = max(device.flops_per_s, 1.0)
+    moved_s = bytes_moved / max(device.bytes_per_s, LEAST_BYTES_PER_S)
+    if device.measured_flops_per_s == 0:
+        return min(UNPROVEN_S, flops / claimed + moved_s)
+    least, most = device.measured_flops_per_s / 4, device.measured_flops_per_s * 4
+    return flops / min(most, max(least, claimed)) + moved_s
 
 
 def rejected(step: Step, device: str, job: str, number: int) -> None:
@@ -170,8 +237,8 @@ def rejected(step: Step, device: str, job: str, number: int) -> None:
     if device == LOCAL_DEVICE:
         return
     found = step.tx.one(
-        "update device set passed = 0, rejected = case when passed >= ? then 1 else rejected + 1"
-        " end where key = ? returning rejected",
+        "update device set rejected = case when passed >= ? then 1 else rejected + 1"
+        " end, passed = 0, proven = 0 where key = ? returning rejected",
         (step.rules.trusted_passes, device),
     )
     if found is not None and found[0] >= step.rules.quarantine_after:

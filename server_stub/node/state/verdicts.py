@@ -119,9 +119,9 @@ def decide(step: Step, task: tasks.TaskRow) -> None:
         return
     if votes.waits(step, task.id):
         return
-    if task.executor == "grid" and trust.is_trusted(step, first.device) and (
-        votes.call(step, task, first)
-    ):  # fmt: skip
+    work = trust.work_of(task.flops, task.bytes_moved)
+    is_asked = task.executor == "grid" and trust.is_trusted(step, first.device, work)
+    if is_asked and votes.call(step, task, first):
         return
     step.emit(RunWork("recompute", task.id, first.id))
 
@@ -144,7 +144,8 @@ def _agreed(
     step: Step, task: tasks.TaskRow, first: leases.LeaseRow, second: leases.LeaseRow, by: str
 ) -> None:
     """Two independent results agree: verified, unless the draw or a lost trust says recompute."""
-    both = trust.is_trusted(step, first.device) and trust.is_trusted(step, second.device)
+    work = trust.work_of(task.flops, task.bytes_moved)
+    both = all(trust.is_trusted(step, one.device, work) for one in (first, second))
     if not both or step.rng.random() < step.rules.audit_fraction:
         step.emit(RunWork("recompute", task.id, first.id))
         return

@@ -104,6 +104,7 @@ STATEMENTS: Final[tuple[str, ...]] = (
     # state/trust.py
     "create table device(key text primary key, owner text not null, bucket text not null,"
     " owner_age_days integer not null, passed integer not null default 0,"
+    " proven integer not null default 0, measured_flops_per_s real not null default 0,"
     " rejected integer not null default 0, quarantined_until_s real not null default 0,"
     " seen_s real not null, grant_exp_s real not null, last_job text not null default '',"
     " last_affinity integer not null default 0, memory_bytes integer not null default 0,"

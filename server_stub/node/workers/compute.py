@@ -64,6 +64,7 @@ class ComputeLine:
     """The pipeline. `answer` is called from its threads, once an item.
 
     Args:
+        begin: called with an item's id when it is taken up.
         readers: threads that read and hash one large input together.
     """
 
@@ -73,8 +74,10 @@ class ComputeLine:
         store: BlobStore,
         answer: Callable[[Reply], None],
         readers: int = 2,
+        begin: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._answer = answer
+        self._begin = begin
         self._store = store
         self._room = EngineRoom(config)
         self._residents = Residents(
@@ -126,6 +129,7 @@ class ComputeLine:
 
     def _load_all(self) -> None:
         while (item := self._items.get()) is not None:
+            self._begin(item.work)
             loaded = _Loaded()
             try:
                 self._load(item, loaded)

@@ -3,7 +3,7 @@
 Owns: length, bound and decoding of one frame. Must not: open sockets.
 
 A frame is a 4-byte little-endian length and that many bytes of msgpack: a `Work` toward the worker,
-a `Reply` back. Both are closed unions; anything else is a broken peer.
+a `Told` back. Both are closed unions; anything else is a broken peer.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import msgspec
 
 from gpugoblin import errors
 from gpugoblin.errors import GoblinError, VerifyError
-from server_stub.node.work import Failed, Reply, Work
+from server_stub.node.work import Failed, Told, Work
 
 __all__ = [
     "LENGTH",
@@ -35,11 +35,11 @@ LENGTH: Final = struct.Struct("<I")
 
 _encoder = msgspec.msgpack.Encoder()
 _work: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(Work)
-_reply: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(Reply)
+_reply: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(Told)
 T = TypeVar("T")
 
 
-def encode_frame(message: Work | Reply) -> bytes:
+def encode_frame(message: Work | Told) -> bytes:
     """A frame. Raises VerifyError `worker_protocol` when it would be over the bound."""
     body = _encoder.encode(message)
     check_length(len(body))
@@ -67,9 +67,9 @@ def decode_work(body: bytes) -> Work:
     return work
 
 
-def decode_reply(body: bytes) -> Reply:
-    """An answer. Raises VerifyError `worker_protocol`."""
-    reply: Reply = _decode(_reply, body)
+def decode_reply(body: bytes) -> Told:
+    """An answer, or the word that an item was begun. Raises VerifyError `worker_protocol`."""
+    reply: Told = _decode(_reply, body)
     return reply
 
 

@@ -89,7 +89,26 @@ def test_init_prints_the_key(tmp_path: Path, capsys: pytest.CaptureFixture[str])
 
 def test_people_get_lines(operator: Operator) -> None:
     assert main(["account", "add", "ann", "--config", str(operator.config)]) == 0
-    assert "name=ann" in operator.capture.readouterr().out
+    assert operator.capture.readouterr().out.splitlines()[1] == "name     ann"
+    assert main(["account", "list", "--config", str(operator.config)]) == 0
+    title, row = operator.capture.readouterr().out.splitlines()
+    assert title.split()[:3] == ["account", "name", "created"]
+    assert re.search(r"  ann   \d{4}-\d\d-\d\d \d\d:\d\d UTC", row)
+    assert main(["lab", "list", "--config", str(operator.config)]) == 0
+    assert operator.capture.readouterr().out == "none\n"
+
+
+def test_another_device_than_the_one_compared_is_refused(operator: Operator) -> None:
+    operator("account", "add", "ann")
+    code = waiting_code(operator.config)
+    words = ("approve", code, "--account", "ann", "--fingerprint")
+    printed = operator.refused(*words, "0000-0000-0000-0000")
+    assert "[fingerprint_differs]" in printed
+    assert operator("account", "list")[0]["devices"] == 0
+    shown = re.search(r"([0-9a-f]{4}-){3}[0-9a-f]{4}", printed)
+    assert shown is not None
+    typed = shown[0].upper().replace("-", " ")
+    assert operator(*words, typed)["fingerprint"] == shown[0]
 
 
 @pytest.mark.parametrize(

@@ -228,6 +228,34 @@ def test_an_item_that_kills_is_given_up_and_hurts_no_other(
     with_pool(tmp_path, body)
 
 
+def test_an_item_that_only_waited_at_a_death_is_no_suspect(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The worker's window holds the one that kills and one behind it, at every death."""
+    real = PoolConfig.arguments
+
+    def arguments(self: PoolConfig, kind: Any, descriptor: int) -> list[str]:
+        given = real(self, kind, descriptor)
+        return [given[0], "-I", "-c", KILLER, *given[4:]]
+
+    monkeypatch.setattr(PoolConfig, "arguments", arguments)
+    monkeypatch.setattr(pool_module, "RESTART_S", 0.01)
+    a = region_of(tmp_path, "a", A)
+
+    async def body(pool: WorkerPool) -> None:
+        poison = asyncio.ensure_future(pool.run(Describe("poison", "npy", a.array.path)))
+        behind = asyncio.ensure_future(pool.run(Describe("behind", "npy", a.array.path)))
+        await asyncio.sleep(0)
+        (seat,) = pool._crews["check"]._seats
+        waiting = seat.under_way["behind"]
+        assert isinstance(await behind, Described)
+        assert (waiting.deaths, waiting.barren) == (0, 0)
+        with pytest.raises(VerifyError):
+            await poison
+
+    with_pool(tmp_path, body)
+
+
 def test_a_worker_that_cannot_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pool_module, "RESTART_S", 0.01)
     monkeypatch.setattr(PoolConfig, "arguments", lambda self, kind, fd: ["/does/not/exist"])
@@ -235,7 +263,7 @@ def test_a_worker_that_cannot_start(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     async def body(pool: WorkerPool) -> None:
         with pytest.raises(VerifyError) as caught:
             await pool.run(Describe("d", "npy", "/x"))
-        assert caught.value.code == "item_kills_worker"
+        assert caught.value.code == "worker_does_not_start"
         assert "/does/not/exist" in str(caught.value)
 
     with_pool(tmp_path, body)

@@ -16,6 +16,7 @@ import pytest
 
 from gpugoblin.blobs.chunk import blob_hash
 from server_stub.node.work import (
+    Begun,
     Check,
     Computed,
     Describe,
@@ -23,7 +24,7 @@ from server_stub.node.work import (
     Failed,
     Prepare,
     Prepared,
-    Reply,
+    Told,
     Work,
 )
 from server_stub.node.workers.frames import LENGTH, decode_reply, encode_frame, receive_frame
@@ -38,9 +39,19 @@ class Peer:
     def __init__(self, connection: socket.socket, process: subprocess.Popen[bytes]) -> None:
         self.connection = connection
         self.process = process
+        self.begun: list[str] = []
 
-    def do(self, work: Work) -> Reply:
+    def do(self, work: Work) -> Told:
+        """Its answer, which comes after the word that it has begun where it could begin."""
         self.connection.sendall(encode_frame(work))
+        told = self.told()
+        if isinstance(told, Begun):
+            assert told == Begun(work.work)
+            self.begun.append(work.work)
+            return self.told()
+        return told
+
+    def told(self) -> Told:
         body = receive_frame(self.connection.recv)
         assert body is not None
         return decode_reply(body)
@@ -78,6 +89,7 @@ def test_checks_and_a_clean_end(tmp_path: Path) -> None:
         refused = peer.do(Describe("d", "npy", str(tmp_path / "missing.npy")))
         assert isinstance(refused, Failed)
         assert refused.code == "array_unreadable"
+        assert peer.begun == ["d", "p", "d"]
         peer.connection.shutdown(socket.SHUT_WR)
         assert peer.process.wait(30) == 0
 
@@ -95,6 +107,7 @@ def test_computes(tmp_path: Path) -> None:
         wrong = peer.do(Check("x", b"", "float32", (), (), (), fold=False))
         assert isinstance(wrong, Failed)
         assert wrong.code == "worker_protocol"
+        assert peer.begun == ["t"]
         peer.connection.shutdown(socket.SHUT_WR)
         assert peer.process.wait(30) == 0
 

@@ -163,7 +163,9 @@ def test_fold_items_reach_the_workers_after_an_agreement(grid: Lab) -> None:
             device.exchange()
 
         async def trust_both() -> None:
-            await grid.node.node.store.write(lambda tx: tx.change("update device set passed = 10"))
+            await grid.node.node.store.write(
+                lambda tx: tx.change("update device set passed = 10, proven = 1 << 40")
+            )
 
         grid.node.call(trust_both())
         job = on_grid(grid, row_sums((1000, 4)), grid.file(values, "v.npy"))

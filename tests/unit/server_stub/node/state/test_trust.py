@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from gpugoblin.wire.messages.lease import Exchange
 from server_stub.node.state import trust
 from server_stub.node.store.sqlite import SqliteTx
-from tests.simulation.world import Device, Shape, World, party, trusted
+from tests.simulation.world import CAPABILITIES, Device, Shape, World, party, trusted
 
 __all__: list[str] = []
 
@@ -17,9 +19,76 @@ def test_ten_passed_checks_earn_trust(world: World) -> None:
     trusted(world, device)
     key = device.party.device
     world.connection.execute("update device set passed = 9")
-    assert not world.handle(lambda s: trust.is_trusted(s, key))
-    world.handle(lambda s: trust.passed(s, key))
-    assert world.handle(lambda s: trust.is_trusted(s, key))
+    assert not world.handle(lambda s: trust.is_trusted(s, key, 0))
+    world.handle(lambda s: trust.passed(s, key, 0))
+    assert world.handle(lambda s: trust.is_trusted(s, key, 0))
+
+
+def test_ten_checks_of_next_to_nothing_earn_a_vote_on_next_to_nothing(world: World) -> None:
+    device = Device(party(0))
+    world.exchange(device, Exchange(capabilities=CAPABILITIES))
+    key = device.party.device
+    for _ in range(10):
+        world.handle(lambda s: trust.passed(s, key, trust.work_of(1000, 16)))
+    assert world.handle(lambda s: trust.is_trusted(s, key, trust.work_of(1000, 16)))
+    assert world.handle(lambda s: trust.is_trusted(s, key, trust.work_of(0, 16)))
+    large = trust.work_of(10**12, 10**6)
+    assert not world.handle(lambda s: trust.is_trusted(s, key, large))
+    for _ in range(10):
+        world.handle(lambda s: trust.passed(s, key, large))
+    assert world.handle(lambda s: trust.is_trusted(s, key, large))
+
+
+def test_nobody_is_drawn_for_a_task_larger_than_all_that_was_checked(world: World) -> None:
+    first, small, large = (Device(party(number)) for number in range(3))
+    for device in (first, small, large):
+        trusted(world, device)
+    name = world.submit(Shape(1, 1, "recompute"))
+    world.generate(name)
+    world.run(1.0)
+    flops = world.connection.execute("select max(flops, 100 * bytes_moved) from task").fetchone()[0]
+    change = world.connection.execute
+    change("update device set proven = ? where key = ?", (10 * flops - 1, small.party.device))
+    change("update device set proven = ? where key = ?", (10 * flops, large.party.device))
+    drawn = world.handle(lambda s: trust.independent(s, 1, first.party.device))
+    assert drawn == [large.party.device]
+
+
+def row(**fields: float) -> trust.DeviceRow:
+    known = dict.fromkeys(trust.DeviceRow._fields, 0) | {"key": "k", "owner": "o"}
+    return trust.DeviceRow(**{**known, **fields})  # type: ignore[arg-type]
+
+
+def test_a_devices_word_about_its_speed_counts_within_bounds() -> None:
+    flops = 10**12
+    claims = row(flops_per_s=1e12, bytes_per_s=1e9)
+    assert trust.estimate_s(claims, flops, 10**9) == pytest.approx(2.0)
+    slow = row(flops_per_s=1e3, bytes_per_s=1.0)
+    assert trust.estimate_s(slow, flops, 10**12) == trust.UNPROVEN_S
+    shown = row(flops_per_s=1e3, bytes_per_s=1e9, measured_flops_per_s=4e11)
+    assert trust.estimate_s(shown, flops, 0) == pytest.approx(10.0)
+    boasts = row(flops_per_s=1e15, bytes_per_s=1e9, measured_flops_per_s=1e11)
+    assert trust.estimate_s(boasts, flops, 0) == pytest.approx(2.5)
+
+
+def test_a_rate_is_learned_by_the_labs_clock(world: World) -> None:
+    device = Device(party(0))
+    trusted(world, device)
+    key = device.party.device
+    insert = (
+        "insert into lease(id, task, job, role, device, owner, bucket, grant_id, state, issued_s,"
+        " until_s, committed_s) values(?, 1, 'j', 'first', ?, 'o', 'b', 'g', 'accepted', 5, 9, ?)"
+    )
+    world.connection.execute(insert, ("one", key, 7.0))
+    world.connection.execute(insert, ("never", key, None))
+    rate = "select measured_flops_per_s from device"
+    world.handle(lambda s: trust.measured(s, "one", trust.LEAST_FLOPS - 1))
+    world.handle(lambda s: trust.measured(s, "never", 10**12))
+    assert world.connection.execute(rate).fetchone() == (0.0,)
+    world.handle(lambda s: trust.measured(s, "one", 10**12))
+    assert world.connection.execute(rate).fetchone() == (5e11,)
+    world.handle(lambda s: trust.measured(s, "one", 10**11))
+    assert world.connection.execute(rate).fetchone()[0] == pytest.approx(4.1e11)
 
 
 def test_one_rejection_takes_it_all(world: World) -> None:
@@ -30,14 +99,14 @@ def test_one_rejection_takes_it_all(world: World) -> None:
     row = trust.known(SqliteTx(world.connection), device.party.device)
     assert row is not None
     assert (row.passed, row.rejected) == (0, 1)
-    assert not world.handle(lambda s: trust.is_trusted(s, device.party.device))
+    assert not world.handle(lambda s: trust.is_trusted(s, device.party.device, 0))
 
 
 def test_the_own_engine_has_no_record(world: World) -> None:
     job = world.submit(Shape(1))
     world.handle(lambda s: trust.rejected(s, "local", job, 0))
     assert trust.known(SqliteTx(world.connection), "local") is None
-    assert not world.handle(lambda s: trust.is_trusted(s, "local"))
+    assert not world.handle(lambda s: trust.is_trusted(s, "local", 0))
 
 
 def test_who_is_independent(world: World) -> None:

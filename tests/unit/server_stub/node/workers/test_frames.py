@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from gpugoblin.errors import StoreError, VerifyError
-from server_stub.node.work import Describe, Failed, Folded, Prepared
+from server_stub.node.work import Begun, Describe, Failed, Folded, Prepared
 from server_stub.node.workers.frames import (
     LENGTH,
     MAX_FRAME_BYTES,
@@ -28,6 +28,7 @@ def test_round_trip() -> None:
     assert decode_work(receive_frame(stream.read) or b"") == work
     assert decode_reply(receive_frame(stream.read) or b"") == reply
     assert receive_frame(stream.read) is None
+    assert decode_reply(encode_frame(Begun("w"))[LENGTH.size :]) == Begun("w")
 
 
 def test_what_is_no_frame() -> None:
