@@ -114,7 +114,6 @@ class Network:
             lab=lab["lab"],
             coordinator_key=lab["coordinator_key"],
             coordinator_certificate_sha256=pin,
-            public_address=f"https://127.0.0.1:{port}",
             confirmed_no_confidential_data=True,
         )
         self.processes.start("node", "server_stub.node", ["serve", "--config", str(config)])

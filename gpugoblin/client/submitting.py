@@ -20,7 +20,7 @@ from gpugoblin.capture.runner import PathLike, SubmitOptions
 from gpugoblin.capture.source import FileSource, MemorySource, NodeSource, Source
 from gpugoblin.catalog.spec import DTYPES
 from gpugoblin.client.opening import refresh
-from gpugoblin.errors import ClientError, StoreError
+from gpugoblin.errors import ClientError, GoblinError, StoreError
 from gpugoblin.graph.serialize import encode
 from gpugoblin.hashing import JOB, digest
 from gpugoblin.ids import ArrayId
@@ -144,7 +144,12 @@ def _input(source: Source, transport: Transport) -> ArrayId:
         member=source.member,
         offset_bytes=source.offset_bytes,
     )
-    return transport.call("POST", "/v1/arrays", ArrayInfo, body=create, repeatable=True).array
+    try:
+        return transport.call("POST", "/v1/arrays", ArrayInfo, body=create, repeatable=True).array
+    except GoblinError as refused:
+        if refused.code != "file_not_local":
+            raise
+        return _upload(source, _file_pieces(source), transport)
 
 
 def _upload(

@@ -87,9 +87,15 @@ CODES: dict[str, ErrorCode] = {
         what="An input array has changed while the job was running (task {task}).",
         next_step="Leave input files alone until the job has ended, and submit it again.",
     ),
+    "init_refused": ErrorCode(
+        what="{path} cannot be written: {reason}.",
+        next_step="Name places that you may write with `--config` and `--state-dir`, or run this "
+        "as a user who may write there.",
+    ),
     "file_not_local": ErrorCode(
-        what="A file of the node's machine can be named over its Unix socket only.",
-        next_step="Send the array, or connect on the node's own machine.",
+        what="Only the node's own user may name files of its machine, over its Unix socket.",
+        next_step="Send the array and fetch the result; or, if all who may open the socket may see "
+        "and change what the node may, set `socket_files = true` in the node's configuration.",
     ),
     "output_path": ErrorCode(
         what="The output cannot be kept at {path!r}: {reason}.",

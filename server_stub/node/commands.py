@@ -11,11 +11,12 @@ import shutil
 import socket
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from gpugoblin.errors import GoblinError
+from gpugoblin.errors import GoblinError, NodeError
 from gpugoblin.units import format_bytes
 from gpugoblin.wire.keys import load_or_make_key
 from gpugoblin.wire.signing import fingerprint, public_key_bytes
@@ -100,10 +101,12 @@ def _init(arguments: argparse.Namespace) -> int:
     shown = {name: parsed.values[name] for name in
              ("state_dir", "lab", "listen_port", "coordinator_address")}  # fmt: skip
     shown["confirmed_no_confidential_data"] = False
-    parsed.state.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with _writing(parsed.state):
+        parsed.state.mkdir(mode=0o700, parents=True, exist_ok=True)
     key = load_or_make_key(parsed.state / "node.key")
-    config.parent.mkdir(parents=True, exist_ok=True)
-    config.write_text(node_settings.template(shown), encoding="utf-8")
+    with _writing(config):
+        config.parent.mkdir(parents=True, exist_ok=True)
+        config.write_text(node_settings.template(shown), encoding="utf-8")
     public = public_key_bytes(key)
     print(f"configuration  {config}")
     print(f"key            {public.hex()}")
@@ -115,6 +118,16 @@ def _init(arguments: argparse.Namespace) -> int:
     return 0
 
 
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    """Raises NodeError `init_refused` where the system lets us write nothing."""
+    try:
+        yield
+    except OSError as cause:
+        reason = cause.strerror or str(cause)
+        raise NodeError("init_refused", path=cause.filename or path, reason=reason) from cause
+
+
 def _serve(arguments: argparse.Namespace) -> int:
     from server_stub.node.service import serve  # heavy: only the service needs it
 
@@ -123,7 +136,8 @@ def _serve(arguments: argparse.Namespace) -> int:
 
 
 def _database(settings: NodeSettings) -> Path:
-    settings.state.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with _writing(settings.state):
+        settings.state.mkdir(mode=0o700, parents=True, exist_ok=True)
     return settings.database
 
 

@@ -123,6 +123,7 @@ class Node:
 
     async def start(self) -> None:
         """Goes on from wherever the last life of the node ended."""
+        await self.handle(lambda step: arrays.move_own(step, self.settings.arrays_root))
         await self.handle(recover)
         await leftovers.sweep(self)
         self.revoked = await self.store.read(trust.revoked)

@@ -35,7 +35,10 @@ SETTINGS: Final = declare(
     Setting("hostnames", "text", "localhost 127.0.0.1", "", "Names in the self-made certificate."),
     Setting("tls_certificate", "path", "", "", "PEM file of a certificate; empty: one is made."),
     Setting("tls_key", "path", "", "", "PEM file of its key."),
-    Setting("public_address", "text", "", "", "Where devices reach it, `https://name:port`."),
+    Setting(
+        "socket_files", "bool", False, "",
+        "Whether all who may open the socket may name files; else the node's user and root only.",
+    ),
     Setting("coordinator_address", "text", "", "", "The coordinator; empty: no volunteers."),
     Setting("coordinator_certificate_sha256", "text", "", "", "Its pinned certificate."),
     Setting(

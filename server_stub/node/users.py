@@ -7,6 +7,7 @@ has 256 random bits, so a plain hash is enough. Must not: know HTTP.
 from __future__ import annotations
 
 import base64
+import os
 import pwd
 import secrets
 from collections.abc import Iterable
@@ -29,7 +30,7 @@ PREFIX: Final = "goblin_"
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Who is calling. `local`: on this machine, so files may be named."""
+    """Who is calling. `local`: may name files, which the node opens with its own rights."""
 
     name: str
     scopes: frozenset[str]
@@ -41,13 +42,20 @@ class User:
             raise NodeError("not_permitted", scope=scope)
 
 
-def local_user(uid: int) -> User:
-    """A user of this machine, by what the kernel says of the socket's other end."""
+def local_user(uid: int, *, all_name_files: bool = False) -> User:
+    """A user of this machine, by what the kernel says of the socket's other end.
+
+    Only who could open them all the same names files: the node's own user, and root.
+
+    Args:
+        all_name_files: the operator's word that everybody who may open the socket may see and
+            change whatever the node may.
+    """
     try:
         name = pwd.getpwuid(uid).pw_name
     except KeyError:
         name = f"uid-{uid}"
-    return User(name, frozenset(SCOPES), local=True)
+    return User(name, frozenset(SCOPES), local=all_name_files or uid in (0, os.geteuid()))
 
 
 def _hash(token: str) -> str:

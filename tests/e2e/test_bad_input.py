@@ -239,7 +239,7 @@ COORDINATOR_ROWS = [
 def doors(network: Network) -> list[tuple[Callable[[], http.client.HTTPConnection], list[Any]]]:
     words = (network.root / "node.toml").read_text(encoding="utf-8").splitlines()
     given = dict(line.split(" = ", 1) for line in words if " = " in line and line[0] != "#")
-    node = json.loads(given["public_address"])
+    node = f"https://127.0.0.1:{given['listen_port']}"
     coordinator = json.loads(given["coordinator_address"])
     return [
         (lambda: UnixConnection(network.node_socket), NODE_ROWS),

@@ -203,7 +203,6 @@ class Network:
             "state_dir": str(state),
             "lab": self.lab,
             "listen_port": port,
-            "public_address": public.address,
             "coordinator_address": coordinator.address,
             "coordinator_certificate_sha256": coordinator.certificate_sha256,
             "coordinator_key": made["coordinator_key"],

@@ -90,7 +90,7 @@ class Clients:
         """Who is calling: by the kernel's word on the Unix socket, by a token elsewhere."""
         client = request.scope.get("client")
         if client is not None and client[0] == servers.PEER:
-            return users.local_user(client[1])
+            return users.local_user(client[1], all_name_files=self._node.settings.socket_files)
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not token:
             raise NodeError("not_authenticated")

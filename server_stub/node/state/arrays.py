@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import cast
 
 from gpugoblin.catalog.spec import DTYPES
@@ -27,6 +28,7 @@ __all__ = [
     "complete_outputs",
     "discarded",
     "load",
+    "move_own",
     "of_job",
     "of_owner",
     "outputs",
@@ -149,6 +151,22 @@ def stored(step: Step, array: str, stored_bytes: int, *, complete: bool) -> None
         "update array set stored_bytes = ?, complete = ? where id = ?",
         (stored_bytes, int(complete), array),
     )
+
+
+def move_own(step: Step, root: PurePath) -> int:
+    """The node's own arrays lie in `root` now: its state directory may have been moved while it was
+    down. Returns how many rows named another place."""
+    moved = 0
+    for array, *before in step.tx.rows(
+        "select id, path, final_path from array where ours = 1 order by id"
+    ):
+        after = [str(root / PurePath(path).name) if path else "" for path in before]
+        if after != before:
+            step.tx.change(
+                "update array set path = ?, final_path = ? where id = ?", (*after, array)
+            )
+            moved += 1
+    return moved
 
 
 def complete_outputs(step: Step, job: str) -> None:

@@ -39,7 +39,10 @@ __all__ = [
 ]
 
 _SAFETENSORS: Final = {"float32": "F32", "int32": "I32", "int64": "I64", "bool": "BOOL"}
-_MAX_HEADER_BYTES: Final = 64 * MIB
+_MAX_HEADER_BYTES: Final = 8 * MIB
+"""Of JSON. Some 80,000 tensors in one safetensors file; parsed, it takes twenty times as much."""
+_MAX_RANK: Final = 32
+"""What NumPy can have."""
 _MAX_NPY_HEADER_BYTES: Final = 64 * 1024
 
 
@@ -114,12 +117,31 @@ def _json(path: Path, kind: str, data: bytes) -> dict[str, Any]:
     return value
 
 
+def _json_file(path: Path, meta: Path) -> dict[str, Any]:
+    with meta.open("rb") as file:
+        data = file.read(_MAX_HEADER_BYTES + 1)
+    if len(data) > _MAX_HEADER_BYTES:
+        raise _unreadable(path, "zarr", f"{meta.name} is larger than {_MAX_HEADER_BYTES} bytes")
+    return _json(path, "zarr", data)
+
+
+def _extents(given: Any) -> tuple[int, ...]:
+    """A shape of a header. Raises ValueError: numbers whose product would take for ever."""
+    if not isinstance(given, list) or len(given) > _MAX_RANK:
+        raise ValueError("a shape is no list of at most 32 numbers")
+    shape = tuple(int(extent) for extent in given)
+    if any(not 0 <= extent < 1 << 62 for extent in shape):
+        raise ValueError("a shape has numbers that no array has")
+    return shape
+
+
 def read_safetensors(path: Path, member: str) -> Header:
     """Raises StoreError `array_unreadable`, `array_member`, `array_dtype`, `disk_failed`."""
     with io_errors(path), path.open("rb") as file:
         start = file.read(8)
         size = struct.unpack("<Q", start)[0] if len(start) == 8 else -1
-        if not 0 <= size <= _MAX_HEADER_BYTES:
+        file_bytes = os.fstat(file.fileno()).st_size
+        if not 0 <= size <= min(_MAX_HEADER_BYTES, file_bytes - 8):
             raise _unreadable(path, "safetensors", "the size of its header is not plausible")
         header = _json(path, "safetensors", file.read(size))
     tensors = {name: entry for name, entry in header.items() if name != "__metadata__"}
@@ -130,7 +152,7 @@ def read_safetensors(path: Path, member: str) -> Header:
         raise StoreError("array_member", path=str(path), member=member, known=known)
     entry = tensors[member]
     try:
-        shape = tuple(int(extent) for extent in entry["shape"])
+        shape = _extents(entry["shape"])
         begin, end = (int(at) for at in entry["data_offsets"])
         tag = str(entry["dtype"])
     except (KeyError, TypeError, ValueError) as cause:
@@ -157,7 +179,7 @@ def read_zarr(path: Path, member: str) -> ZarrHeader:
     meta = root / "zarr.json"
     if meta.is_file():
         with io_errors(meta):
-            header = _json(path, "zarr", meta.read_bytes())
+            header = _json_file(path, meta)
         if header.get("node_type") == "group":
             known = ", ".join(sorted(p.name for p in root.iterdir() if p.is_dir())[:20]) or "none"
             raise StoreError("array_member", path=str(path), member=member, known=known)
@@ -180,11 +202,11 @@ def holds_zarr_array(path: Path) -> bool:
 
 def _zarr_3(path: Path, header: Mapping[str, Any]) -> ZarrHeader:
     try:
-        shape = tuple(int(extent) for extent in header["shape"])
+        shape = _extents(header["shape"])
         tag = header["data_type"]
         dtype = dtype_name(path, np.dtype(tag if isinstance(tag, str) else "V1"))
         grid = header["chunk_grid"]
-        chunks = tuple(int(extent) for extent in grid["configuration"]["chunk_shape"])
+        chunks = _extents(grid["configuration"]["chunk_shape"])
         codecs = header["codecs"]
         encoding = header.get("chunk_key_encoding", {"name": "default"})
         little = [
@@ -209,9 +231,9 @@ def _zarr_3(path: Path, header: Mapping[str, Any]) -> ZarrHeader:
 
 def _zarr_2(path: Path, root: Path) -> ZarrHeader:
     with io_errors(root):
-        header = _json(path, "zarr", (root / ".zarray").read_bytes())
+        header = _json_file(path, root / ".zarray")
     try:
-        shape = tuple(int(extent) for extent in header["shape"])
+        shape = _extents(header["shape"])
         dtype = np.dtype(header["dtype"])
     except (KeyError, TypeError, ValueError) as cause:
         raise _unreadable(path, "zarr", f".zarray is malformed at {cause}") from cause

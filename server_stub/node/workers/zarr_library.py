@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from server_stub.node.work import Box
 from server_stub.node.workers.layouts import BAND_BYTES
 
 __all__ = ["ZarrLibraryLayout"]
+
+MAX_CHUNK_BYTES: Final = 1 << 30
+"""A chunk is unpacked as a whole: a header of a few bytes must not ask for all memory."""
 
 
 class ZarrLibraryLayout:
@@ -34,6 +37,10 @@ class ZarrLibraryLayout:
             self._array: Any = zarr.open_array(str(path / member if member else path), mode="r")
         except self._errors as cause:
             raise self._unreadable(cause) from cause
+        chunk_bytes = math.prod(self._array.chunks) * int(self._array.dtype.itemsize)
+        if chunk_bytes > MAX_CHUNK_BYTES:
+            reason = f"a chunk holds {chunk_bytes} bytes, at most {MAX_CHUNK_BYTES} are unpacked"
+            raise self._unreadable(reason)
 
     def _unreadable(self, cause: object) -> StoreError:
         return StoreError("array_unreadable", path=str(self._path), kind="zarr", reason=str(cause))

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import stat
+import struct
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import requests
 
+from gpugoblin.wire import unix_http
 from gpugoblin.wire.unix_http import UnixAdapter
 from tests.helpers.fake_node import FakeNode
 
@@ -56,3 +61,37 @@ def test_no_socket_is_an_error_of_the_connection(short_path: Path) -> None:
         session.mount("http://", UnixAdapter(str(short_path / "none"), 4))
         with pytest.raises(requests.ConnectionError, match="No such file"):
             session.get("http://x/", timeout=5)
+
+
+@pytest.mark.parametrize(
+    ("listener", "owner", "mode", "is_known"),
+    [
+        (4242, 1, 0o777, True),
+        (0, 1, 0o777, True),
+        (77, 77, 0o755, True),
+        (77, 77, 0o1777, False),
+        (77, 0, 0o755, False),
+    ],
+)
+def test_only_a_known_listener_is_talked_to(
+    monkeypatch: pytest.MonkeyPatch, listener: int, owner: int, mode: int, is_known: bool
+) -> None:
+    class Connection:
+        def getsockopt(self, level: int, option: int, size: int) -> bytes:
+            return struct.pack("3i", 1, listener, listener)
+
+    place = SimpleNamespace(st_uid=owner, st_mode=stat.S_IFDIR | mode)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "geteuid", lambda: 4242)
+        patch.setattr(os, "stat", lambda path: {"/srv/lab": place}[path])
+        said = unix_http._stranger(Connection(), "/srv/lab/node.sock")  # type: ignore[arg-type]
+    assert (said == "") == is_known
+    assert is_known or "user 77 listens there" in said
+
+
+def test_a_stranger_is_an_error_of_the_connection(
+    session: requests.Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unix_http, "_stranger", lambda connection, path: "somebody listens there")
+    with pytest.raises(requests.ConnectionError, match="somebody listens there"):
+        session.get("http://x/v1/health", timeout=5)

@@ -34,6 +34,20 @@ def test_init_writes_a_configuration_and_a_key_once(
     assert "left as it is" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("which", ["--state-dir", "--config"])
+def test_init_where_nothing_can_be_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], which: str
+) -> None:
+    (tmp_path / "file").touch()
+    given = {"--state-dir": str(tmp_path / "state"), "--config": str(tmp_path / "node.toml")}
+    given[which] = str(tmp_path / "file" / "place")
+    assert main(["init", *(word for pair in given.items() for word in pair)]) == 1
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert f"{tmp_path / 'file'}" in printed.err
+    assert "[init_refused]" in printed.err
+
+
 def test_users_are_added_listed_and_revoked(
     config: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -70,8 +70,13 @@ def test_what_cannot_be_a_user(tx: Tx, name: str, scopes: tuple[str, ...], code:
         users.revoke(tx, 1.0, "nobody")
 
 
-def test_a_user_of_the_machine_may_name_files() -> None:
+def test_the_nodes_own_user_may_name_files_and_others_where_the_operator_says_so() -> None:
     own = users.local_user(os.getuid())
     assert own.local
     assert own.name
-    assert users.local_user(3_999_999).name == "uid-3999999"
+    assert users.local_user(0).local
+    other = users.local_user(3_999_999)
+    assert other.name == "uid-3999999"
+    assert not other.local
+    assert other.scopes == own.scopes
+    assert users.local_user(3_999_999, all_name_files=True).local

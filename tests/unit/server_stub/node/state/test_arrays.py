@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import PurePath
 
 import pytest
 
@@ -57,3 +58,20 @@ def test_an_upload_grows(world: World) -> None:
     world.handle(lambda s: arrays.stored(s, "array_aaaa", 8, complete=False))
     info = arrays.as_info(arrays.of_owner(SqliteTx(world.connection), "alice", "array_aaaa"))
     assert (info.stored_bytes, info.complete, info.verified) == (8, False, False)
+
+
+def test_the_nodes_own_arrays_are_found_where_its_directory_was_moved_to(world: World) -> None:
+    own = replace(NEW, ours=True, path="/old/arrays/.b.npy.part", final_path="/old/arrays/b.npy")
+    gone = replace(own, id="array_gone", fingerprint="b" * 64, path="", final_path="/old/arrays/c")
+    for new in (own, gone):
+        world.handle(lambda s, new=new: arrays.add_input(s, new))
+    world.handle(lambda s: arrays.add_input(s, replace(NEW, id="array_file")))
+    root = PurePath("/new/place/arrays")
+    assert world.handle(lambda s: arrays.move_own(s, root)) == 2
+    assert world.handle(lambda s: arrays.move_own(s, root)) == 0
+    rows = "select path, final_path from array order by id"
+    assert world.connection.execute(rows).fetchall() == [
+        ("/new/place/arrays/.b.npy.part", "/new/place/arrays/b.npy"),
+        ("/in.npy", ""),
+        ("", "/new/place/arrays/c"),
+    ]

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import json
+import struct
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -97,3 +100,40 @@ def test_dtype_names() -> None:
     with pytest.raises(StoreError) as caught:
         dtype_name(Path("x"), np.dtype("f8"))
     assert caught.value.code == "array_dtype"
+
+
+def unreadable(read: Callable[[], object]) -> str:
+    with pytest.raises(StoreError) as caught:
+        read()
+    assert caught.value.code == "array_unreadable"
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("size", [9 << 20, 4096, 1 << 63])
+def test_a_safetensors_header_is_bounded_by_its_file_and_by_us(tmp_path: Path, size: int) -> None:
+    path = tmp_path / "a.safetensors"
+    path.write_bytes(struct.pack("<Q", size) + b"{}")
+    assert "not plausible" in unreadable(lambda: read_safetensors(path, ""))
+    with path.open("r+b") as file:
+        file.truncate(10 << 20)
+    if size > 4096:
+        assert "not plausible" in unreadable(lambda: read_safetensors(path, ""))
+
+
+@pytest.mark.parametrize("shape", [[1 << 40] * 33, [1 << 62], [-1], 7])
+def test_shapes_that_no_array_has(tmp_path: Path, shape: object) -> None:
+    text = json.dumps({"x": {"dtype": "F32", "shape": shape, "data_offsets": [0, 4]}}).encode()
+    path = tmp_path / "a.safetensors"
+    path.write_bytes(struct.pack("<Q", len(text)) + text + bytes(4))
+    assert "malformed" in unreadable(lambda: read_safetensors(path, "x"))
+    root = tmp_path / "z.zarr"
+    root.mkdir()
+    (root / "zarr.json").write_text(json.dumps({"shape": shape, "data_type": "float32"}))
+    assert "malformed" in unreadable(lambda: read_zarr(root, ""))
+
+
+@pytest.mark.parametrize("name", ["zarr.json", ".zarray"])
+def test_a_zarr_header_is_bounded_before_it_is_read(tmp_path: Path, name: str) -> None:
+    with (tmp_path / name).open("wb") as file:
+        file.truncate(1 << 40)
+    assert "larger than" in unreadable(lambda: read_zarr(tmp_path, ""))

@@ -64,3 +64,10 @@ def test_what_is_no_array(tmp_path: Path) -> None:
     with pytest.raises(StoreError) as caught:
         ZarrLibraryLayout(tmp_path / "z", "")
     assert caught.value.code == "array_unreadable"
+
+
+def test_a_header_cannot_ask_for_all_memory(tmp_path: Path) -> None:
+    zarr.create_array(str(tmp_path / "z"), shape=(1 << 20,) * 2, chunks=(1 << 20, 1024), dtype="i4")
+    with pytest.raises(StoreError, match="4294967296 bytes") as caught:
+        ZarrLibraryLayout(tmp_path / "z", "")
+    assert caught.value.code == "array_unreadable"
