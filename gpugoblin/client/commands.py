@@ -48,7 +48,7 @@ def job(words: Sequence[str]) -> int:
     parser.add_argument(
         "verb",
         choices=sorted(verbs),
-        help="show: how it stands; wait: until it is done; cancel: end it, verified parts stay; "
+        help="show: how it stands; wait: until it is done; cancel: end it and delete its result; "
         "delete: remove it, saved files stay; certificate: how its results were checked",
     )
     parser.add_argument("name", help="the job's name or id")

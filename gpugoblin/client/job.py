@@ -172,7 +172,7 @@ class Job:
         return arrays[number]
 
     def cancel(self) -> None:
-        """Asks the node to stop. Cards are freed at once; verified parts stay readable."""
+        """Asks the node to stop. Cards are freed at once; the unfinished result is deleted."""
         self._info = self._link.transport.call(
             "POST", f"{self._path()}/cancel", JobInfo, repeatable=True
         )

@@ -213,7 +213,7 @@ _JOBS: dict[str, ErrorCode] = {
     ),
     "job_cancelled": ErrorCode(
         what="Job {name!r} was cancelled after {verified} of {tasks} tasks.",
-        next_step="Submit it again under another name, or read the verified parts.",
+        next_step="Submit it again under another name; its unfinished result was deleted.",
     ),
     "output_unknown": ErrorCode(
         what="Job {name!r} has {count} outputs; there is none numbered {output}.",

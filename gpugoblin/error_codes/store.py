@@ -15,8 +15,7 @@ CODES: dict[str, ErrorCode] = {
     ),
     "disk_failed": ErrorCode(
         what="Reading or writing {path} failed: {reason}.",
-        next_step="Check the disk and the permissions of that file, then run the job again; "
-        "verified tiles are kept.",
+        next_step="Check the disk and the permissions of that file, then run the job again.",
     ),
     "blob_missing": ErrorCode(
         what="The blob {blob} is not in the store.",
