@@ -18,7 +18,7 @@ from typing import Final
 from gpugoblin.catalog.spec import TensorSpec
 from gpugoblin.graph.ir import Graph, Node
 
-__all__ = ["MAX_CHAIN_NODES", "Group", "groups"]
+__all__ = ["MAX_CHAIN_NODES", "Group", "groups", "overlap"]
 
 MAX_CHAIN_NODES: Final = 64
 
@@ -63,12 +63,13 @@ def _joins(
         return False
     reads = group.reads | {value for value in node.inputs if value not in group.results}
     writes = {**group.results, result: spec}
-    return all(not _overlap(read, write, specs, offsets) for read in reads for write in writes)
+    return all(not overlap(read, write, specs, offsets) for read in reads for write in writes)
 
 
-def _overlap(
+def overlap(
     read: int, write: int, specs: tuple[TensorSpec, ...], offsets: Mapping[int, int]
 ) -> bool:
+    """Whether writing one value may destroy the other before it was read, block by block."""
     if read not in offsets or write not in offsets:
         return False
     first, second = specs[read], specs[write]

@@ -12,11 +12,14 @@ from typing import Final
 
 from app.engine.backends.vulkan.elementwise import chain
 from app.engine.backends.vulkan.functions import FUNCTIONS
+from app.engine.backends.vulkan.joining import joined_groups, kept_of
 from app.engine.backends.vulkan.machine import ALIGNMENT_BYTES, Machine
+from app.engine.backends.vulkan.product import matmul
 from app.engine.backends.vulkan.program import ERROR_SLOT_BYTES, CardProgram, CardStep
+from app.engine.backends.vulkan.rows import row_chain, row_shape
 from app.engine.backends.vulkan.stages import MAX_ELEMENTS, Stage
 from app.engine.backends.vulkan.table import EMITTERS, Emission
-from app.engine.fusion import Group, groups
+from app.engine.fusion import Group
 from gpugoblin.catalog.formula import Formula
 from gpugoblin.catalog.registry import OPERATORS
 from gpugoblin.catalog.rules import int_attribute
@@ -114,7 +117,7 @@ class _Compiler:
             else:
                 place = arena + plan.offsets[base]
             self.places[value] = (place, self.specs[value].nbytes)
-        found = groups(graph, plan.offsets)
+        found = joined_groups(graph, plan.offsets)
         emissions = [self._emission(group) for group in found]
         scratch = self._take(max((one.scratch_bytes for one in emissions), default=0))
         errors = self._take(ERROR_SLOT_BYTES * len(emissions))
@@ -146,27 +149,26 @@ class _Compiler:
         results = list(group.results)
         if not group.chain:
             return list(self.graph.nodes[group.nodes[0]].inputs), results
-        inside = set(group.nodes)
-        outer = {
-            value
-            for index, node in enumerate(self.graph.nodes)
-            if index not in inside
-            for value in node.inputs
-        }
-        kept = [value for value in results if value in outer or value in self.graph.outputs]
-        return sorted(group.reads), kept
+        return sorted(group.reads), kept_of(self.graph, group.nodes, results)
 
     def _emission(self, group: Group) -> Emission:
         nodes = [self.graph.nodes[index] for index in group.nodes]
         reads, writes = self._tensors(group)
         if group.chain:
-            stages = chain(nodes, list(group.results), reads, writes, self.specs)
-            return Emission(tuple(stages))
+            results = list(group.results)
+            shape = row_shape(nodes, self.specs)
+            if shape is not None:
+                return Emission((row_chain(shape, nodes, results, reads, writes, self.specs),))
+            return Emission(tuple(chain(nodes, results, reads, writes, self.specs)))
         node = nodes[0]
         if node.operator == "reshape":
             return Emission(())  # it lies where its operand lies
+        specs = [self.specs[value] for value in reads]
+        if node.operator == "matmul":
+            shared_bytes = self.machine.device.limits.shared_bytes
+            return matmul(node.attrs, specs, node.outputs, shared_bytes)
         emitter = EMITTERS[f"{node.operator}@{node.version}"]
-        return emitter(node.attrs, [self.specs[value] for value in reads], node.outputs)
+        return emitter(node.attrs, specs, node.outputs)
 
     def _step(self, group: Group, emission: Emission, scratch: int, error: int) -> CardStep:
         reads, writes = self._tensors(group)

@@ -26,7 +26,7 @@ from gpugoblin.catalog.scalars import SCALARS
 from gpugoblin.catalog.spec import TensorSpec
 from gpugoblin.graph.ir import Node
 
-__all__ = ["chain"]
+__all__ = ["chain", "steps_against", "tree_of"]
 
 VECTOR: Final = 4
 VECTOR_FLOPS: Final = 160
@@ -63,13 +63,14 @@ def _lanes(nodes: Sequence[Node], walk: _Walk) -> int:
     flops = sum(
         SCALARS[step.function].flops if step.function in SCALARS else 1
         for node in nodes
-        for step in _tree(node).nodes
+        for step in tree_of(node).nodes
     )
     fits = walk.count % VECTOR == 0 and flops <= VECTOR_FLOPS and walk.inner % VECTOR == 0
     return VECTOR if fits else 1
 
 
-def _tree(node: Node) -> Formula:
+def tree_of(node: Node) -> Formula:
+    """The tree of a `formula` node."""
     tree = node.attrs["tree"]
     if not isinstance(tree, Formula):
         raise TypeError("the attribute tree of formula must be a Formula")
@@ -80,7 +81,7 @@ def _values(
     nodes: Sequence[Node], results: Sequence[int], known: dict[int, Value]
 ) -> Mapping[int, Value]:
     for node, result in zip(nodes, results, strict=True):
-        known[result] = evaluate(_tree(node), [known[value] for value in node.inputs])
+        known[result] = evaluate(tree_of(node), [known[value] for value in node.inputs])
     return known
 
 
@@ -95,7 +96,7 @@ class _Walk:
     steps: list[tuple[int, ...]] = field(init=False)
 
     def __post_init__(self) -> None:
-        steps = [_steps(spec.shape, self.shape) for spec in self.operands]
+        steps = [steps_against(spec.shape, self.shape) for spec in self.operands]
         self.extents, self.steps = merged(self.shape, [*steps, row_major(self.shape)])
         self.steps.pop()
 
@@ -131,7 +132,7 @@ class _Walk:
         return [kernel.load(kind, number, place + lane * step) for lane in range(lanes)]
 
 
-def _steps(shape: tuple[int, ...], target: tuple[int, ...]) -> tuple[int, ...]:
+def steps_against(shape: tuple[int, ...], target: tuple[int, ...]) -> tuple[int, ...]:
     """Steps of an operand of `shape` while its reader walks over `target`."""
     own = row_major(shape)
     missing = len(target) - len(shape)

@@ -14,7 +14,7 @@ from typing import Final
 from app.engine.backends.vulkan.emission import Emission
 from app.engine.backends.vulkan.kernel import Kernel, Shared, Variable
 from app.engine.backends.vulkan.stages import Stage, stage
-from app.engine.backends.vulkan.streaming import fits, streamed
+from app.engine.backends.vulkan.streaming import choose, streamed
 from app.engine.backends.vulkan.values import Value
 from gpugoblin.catalog.rounding import MATMUL_BLOCK
 from gpugoblin.catalog.rules import bool_attribute
@@ -67,13 +67,18 @@ class Problem:
 
 
 def matmul(
-    attributes: Attributes, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]
+    attributes: Attributes,
+    inputs: Sequence[TensorSpec],
+    outputs: Sequence[TensorSpec],
+    shared_bytes: int = 16 * 1024,
 ) -> Emission:
+    """The dispatch of a product on a card whose groups share that much memory."""
     problem = Problem.of(attributes, inputs, outputs[0])
     if outputs[0].count == 0:
         return Emission(())
-    if fits(problem):
-        return Emission((streamed(problem),))
+    shape = choose(problem, shared_bytes)
+    if shape is not None:
+        return Emission((streamed(problem, shape),))
     tiles = MIDDLE if min(problem.m, problem.n) > 32 else SMALL
     return Emission((_general(problem, tiles),))
 

@@ -1,9 +1,9 @@
-"""The fast float32 product: 128 x 128 of the result a group, 8 x 8 a thread, vectors of four.
+"""The fast float32 product: 128 x 128 or 128 x 256 of the result a group, vectors of four.
 
-Owns: its kernel and the shapes that it takes. Two tiles of each operand lie in shared memory: one
-is multiplied while the next is on its way. Rows and columns beyond the result are read from its
-edge and not stored. After each block of the catalog's longest chain the sums go to the result, and
-the next block adds to them there, which costs no registers.
+Owns: its kernel and the shapes that it takes. One tile of each operand lies in shared memory and is
+multiplied while the next is on its way to registers. Rows and columns beyond the result are read
+from its edge and not stored. After each block of the catalog's longest chain the sums go to the
+result, and the next block adds to them there, which costs no registers.
 """
 
 from __future__ import annotations
@@ -19,26 +19,70 @@ from gpugoblin.catalog.rounding import MATMUL_BLOCK
 if TYPE_CHECKING:
     from app.engine.backends.vulkan.product import Problem
 
-__all__ = ["fits", "streamed"]
+__all__ = ["Shape", "choose", "fits", "streamed"]
 
-TILE: Final = 128
 THREADS: Final = 256
 VECTOR: Final = 4
-PADDED: Final = TILE // VECTOR + 1
-"""Vectors of one term of a tile; one more than needed, against collisions of banks."""
-STRIP: Final = 16
+SPAN: Final = 64
+"""Rows and columns of the result that the group's threads cover with one 4 x 4 each."""
+LEAST: Final = 64
+STRIP: Final = 8
 """Groups that run together share rows and columns: strips of so many tile rows."""
 
 
-def fits(problem: Problem, depth: int = 8) -> bool:
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Rows and columns of a group's tile, multiples of 64, and terms of one turn.
+
+    Raises:
+        ValueError: the threads cannot share the loads evenly.
+    """
+
+    rows: int
+    columns: int
+    depth: int
+
+    def __post_init__(self) -> None:
+        for extent in (self.rows, self.columns):
+            if extent % SPAN or self.depth % VECTOR or extent * self.depth % (VECTOR * THREADS):
+                raise ValueError(f"no tile of {extent} by {self.depth}")
+
+    @property
+    def shared_bytes(self) -> int:
+        return 4 * self.depth * (self.rows + self.columns)
+
+
+LARGE: Final = Shape(256, 128, 32)
+PLAIN: Final = Shape(128, 128, 16)
+NARROW: Final = Shape(128, 64, 32)
+BUSY_GROUPS: Final = 96
+"""Groups of large tiles from which on they beat more groups of smaller ones on a large card."""
+
+
+def choose(problem: Problem, shared_bytes: int) -> Shape | None:
+    """The tiles for a product on a card with so much shared memory; None where none fits.
+
+    Measured on one card (docs/decisions); a tuner may know better.
+    """
+    if -(-problem.m // 256) * -(-problem.n // 128) * problem.batch >= BUSY_GROUPS:
+        order = (LARGE, PLAIN, NARROW)
+    else:
+        order = (NARROW, PLAIN, LARGE)
+    for shape in order:
+        if shape.shared_bytes <= shared_bytes and fits(problem, shape):
+            return shape
+    return None
+
+
+def fits(problem: Problem, shape: Shape) -> bool:
     """Whether every row of both operands and of the result can be read in vectors."""
     return (
         problem.kind == "float32"
-        and problem.k % depth == 0
+        and problem.k % shape.depth == 0
         and problem.k > 0
         and problem.n % VECTOR == 0
         and (not problem.across[0] or problem.m % VECTOR == 0)
-        and min(problem.m, problem.n) >= TILE // 2
+        and min(problem.m, problem.n) >= LEAST
     )
 
 
@@ -53,8 +97,15 @@ class _Operand:
     limit: int
     k: int
     inner_first: bool
+    extent: int
     depth: int
     shared: Shared
+
+    def vector(self, place: Value, term: Value | int) -> Value:
+        """Which vector of the tile holds a place of a term. Neighbors are exchanged from four
+        terms to four, so that threads that bring different terms meet different banks."""
+        exchanged = place // VECTOR ^ (term // VECTOR % 8)
+        return exchanged + term * (self.extent // VECTOR)
 
     def fetch(self, turn: Value) -> list[Value]:
         """This thread's vectors of the terms from `turn` on."""
@@ -71,7 +122,7 @@ class _Operand:
         return found
 
     def _clamped(self, row: Value, last: int) -> Value:
-        if self.limit % TILE == 0:
+        if self.limit % self.extent == 0:
             return row
         return self.kernel.select(row < last, row, self.kernel.number("uint32", last))
 
@@ -79,55 +130,62 @@ class _Operand:
         """Place in the tile and term of each vector that this thread brings."""
         local = self.kernel.local()
         found = []
-        for piece in range(TILE * self.depth // VECTOR // THREADS):
+        for piece in range(self.extent * self.depth // VECTOR // THREADS):
             number = local + piece * THREADS
             if self.inner_first:
                 across = self.depth // VECTOR
                 found.append((number // across, (number % across) * VECTOR))
             else:
-                across = TILE // VECTOR
+                across = self.extent // VECTOR
                 found.append(((number % across) * VECTOR, number // across))
         return found
 
-    def put(self, vectors: list[Value], buffer: Value) -> None:
-        """Into one of the two tiles: vectors along the result, one row of them a term."""
+    def put(self, vectors: list[Value]) -> None:
+        """Into the tile: vectors along the result, one row of them a term."""
         kernel = self.kernel
         for (place, term), vector in zip(self._own(), vectors, strict=True):
             if self.inner_first:
                 for part, value in enumerate(kernel.split(vector)):
-                    row = (buffer * self.depth + term + part) * PADDED + place // VECTOR
+                    row = self.vector(place, term) + part * (self.extent // VECTOR)
                     self.shared.set_part(row, place % VECTOR, value)
             else:
-                row = (buffer * self.depth + term) * PADDED + place // VECTOR
-                self.shared.set(row, vector)
+                self.shared.set(self.vector(place, term), vector)
 
 
-def streamed(problem: Problem, depth: int = 8) -> Stage:
+def streamed(problem: Problem, shape: Shape) -> Stage:
     """The dispatch of a product that `fits`."""
     kernel = Kernel(3, THREADS, contract=True)
     m, n, k = problem.m, problem.n, problem.k
-    across, down = -(-n // TILE), -(-m // TILE)
+    across, down = -(-n // shape.columns), -(-m // shape.rows)
+    depth = shape.depth
     groups = problem.batch * across * down
-    shared = [kernel.shared("float32x4", 2 * depth * PADDED) for _ in range(2)]
+    shared = [
+        kernel.shared("float32x4", depth * extent // VECTOR)
+        for extent in (shape.rows, shape.columns)
+    ]
     group = kernel.flat_group()
     with kernel.when(group < groups):
         batch = group // (across * down)
-        row, column = _tile(kernel, group % (across * down), across, down)
+        down_first, right_first = _tile(kernel, group % (across * down), across, down)
+        row, column = down_first * shape.rows, right_first * shape.columns
         operands = (
             _Operand(
                 *(kernel, 0, batch * (m * k), row, m, k),
                 not problem.across[0],
+                shape.rows,
                 depth,
                 shared[0],
             ),
             _Operand(
                 *(kernel, 1, batch * (k * n), column, n, k),
                 problem.across[1],
+                shape.columns,
                 depth,
                 shared[1],
             ),
         )
-        sums = [[kernel.variable("float32") for _ in range(8)] for _ in range(8)]
+        own = shape.rows // SPAN * VECTOR, shape.columns // SPAN * VECTOR
+        sums = [[kernel.variable("float32") for _ in range(own[1])] for _ in range(own[0])]
         mine = _own_corner(kernel)
         with kernel.loop(0, k, MATMUL_BLOCK) as block:
             _block(kernel, operands, sums, mine, block, (k, depth))
@@ -136,19 +194,19 @@ def streamed(problem: Problem, depth: int = 8) -> Stage:
 
 
 def _tile(kernel: Kernel, number: Value, across: int, down: int) -> tuple[Value, Value]:
-    """First row and column of a group's tile, in strips of tile rows."""
+    """Row and column, among the tiles, of a group's tile: in strips of tile rows."""
     full = down // STRIP * STRIP * across
     strip, rest = number // (STRIP * across), number % (STRIP * across)
     left = down % STRIP or STRIP
     last = number >= full
     high = kernel.select(last, left, kernel.number("uint32", STRIP))
     down_first = strip * STRIP + rest % high
-    return down_first * TILE, (rest // high) * TILE
+    return down_first, rest // high
 
 
 def _own_corner(kernel: Kernel) -> tuple[Value, Value]:
-    """Row and column of this thread's first 4 x 4; the others lie 64 further. A warp of 32 covers
-    32 x 64, in 4 x 8 threads, so that it reads few vectors of either operand."""
+    """Row and column of this thread's first 4 x 4; the others lie 64 further each. A warp of 32
+    covers 32 x 64, in 4 x 8 threads, so that it reads few vectors of either operand."""
     local = kernel.local()
     warp, lane = local // 32, local % 32
     row = (warp // 2) * 16 + (lane // 8) * VECTOR
@@ -168,10 +226,9 @@ def _block(
     k, depth = sizes
     for one in (one for line in sums for one in line):
         one.set(0.0)
-    zero = kernel.number("uint32", 0)
     kernel.barrier()
     for operand in operands:
-        operand.put(operand.fetch(block), zero)
+        operand.put(operand.fetch(block))
     kernel.barrier()
     stop = block + MATMUL_BLOCK
     stop = kernel.select(stop < k, stop, kernel.number("uint32", k))
@@ -179,10 +236,10 @@ def _block(
         after = turn + depth
         after = kernel.select(after < stop, after, turn)
         coming = [operand.fetch(after) for operand in operands]
-        buffer = (turn // depth) & 1
-        _multiply(kernel, operands, sums, mine, buffer)
+        _multiply(kernel, operands, sums, mine)
+        kernel.barrier()
         for operand, vectors in zip(operands, coming, strict=True):
-            operand.put(vectors, buffer ^ 1)
+            operand.put(vectors)
         kernel.barrier()
 
 
@@ -191,19 +248,18 @@ def _multiply(
     operands: tuple[_Operand, _Operand],
     sums: list[list[Variable]],
     mine: tuple[Value, Value],
-    buffer: Value,
 ) -> None:
-    depth = operands[0].depth
-    for term in range(depth):
+    for term in range(operands[0].depth):
         sides = []
         for operand, corner in zip(operands, mine, strict=True):
-            first = (buffer * depth + term) * PADDED + corner // VECTOR
-            values = kernel.split(operand.shared.get(first))
-            values += kernel.split(operand.shared.get(first + TILE // 2 // VECTOR))
+            first = operand.vector(corner, term)
+            values: list[Value] = []
+            for further in range(0, operand.extent // VECTOR, SPAN // VECTOR):
+                values += kernel.split(operand.shared.get(first + further))
             sides.append(values)
-        for i in range(8):
-            for j in range(8):
-                sums[i][j].set(sums[i][j].get() + sides[0][i] * sides[1][j])
+        for i, left in enumerate(sides[0]):
+            for j, right in enumerate(sides[1]):
+                sums[i][j].set(sums[i][j].get() + left * right)
 
 
 def _store(
@@ -216,13 +272,13 @@ def _store(
 ) -> None:
     """Adds to what earlier blocks left, and stores; vectors never straddle the edge."""
     m, n = problem.m, problem.n
-    for i in range(8):
-        for half in range(2):
-            row = corner[0] + (i % VECTOR + i // VECTOR * (TILE // 2))
-            column = corner[1] + half * (TILE // 2)
+    for i, line in enumerate(sums):
+        for part in range(len(line) // VECTOR):
+            row = corner[0] + (i % VECTOR + i // VECTOR * SPAN)
+            column = corner[1] + part * SPAN
             with kernel.when((row < m) & (column < n)):
                 at = kernel.place(2, batch * (m * n) + row * n + column, 4)
-                values = [sums[i][half * VECTOR + j].get() for j in range(VECTOR)]
+                values = [line[part * VECTOR + j].get() for j in range(VECTOR)]
                 found = kernel.variable("float32x4", kernel.join(values))
                 if problem.k > MATMUL_BLOCK:
                     with kernel.when(block > 0):
