@@ -7,6 +7,8 @@ rows say so where it is missing. The engine's program is compiled once, as a tas
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import json
 import os
 import subprocess
@@ -160,10 +162,9 @@ def _one(program: Program, torch: Any) -> tuple[float, float | None, float]:
 
 
 def main() -> None:
-    try:
-        import torch
-    except ImportError:
-        torch = None  # type: ignore[assignment]
+    torch: Any = None
+    with contextlib.suppress(ImportError):
+        torch = importlib.import_module("torch")
     if torch is not None:
         torch.set_num_threads(1)
         torch.set_grad_enabled(False)
