@@ -1,9 +1,11 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from app.engine.backends.cpu.backend import CpuBackend
 from app.engine.backends.cpu.control import cond, scan, while_loop
@@ -14,6 +16,12 @@ from gpugoblin.catalog.program import Graph
 from gpugoblin.catalog.prove import specs_of
 from gpugoblin.catalog.registry import get
 from gpugoblin.catalog.spec import Array, Sample
+from gpugoblin.graph.builder import GraphBuilder
+from gpugoblin.graph.numeric import agrees, error_bounds
+from gpugoblin.graph.serialize import decode, encode
+from tests.helpers.graphs import graphs, inputs_of
+
+Evaluate = Callable[[Graph, Sequence[Array]], list[Array]]
 
 
 @pytest.fixture
@@ -76,3 +84,25 @@ def test_the_scratch_of_the_catalog_has_room_for_the_bodies(operator: str, sampl
     rooms = 2 * sum(spec.nbytes for spec in programs[0].output_specs)
     needed = max(each) if operator == "cond" else sum(each) + rooms
     assert cost.scratch_bytes >= needed
+
+
+@settings(
+    max_examples=15,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(data=st.data())
+def test_any_graph_may_be_a_body(
+    data: st.DataObject, evaluate_with: Callable[[Pool], Evaluate], pool: Pool
+) -> None:
+    body = data.draw(graphs())
+    arrays = [np.stack([array, array]) for array in data.draw(inputs_of(body))]
+    builder = GraphBuilder()
+    values = [builder.input(spec) for spec in specs_of(arrays)]
+    graph = builder.build(
+        builder.add_many("scan", values, body=body, carries=0, length=2, slices=len(values))
+    )
+    assert decode(encode(graph)) == graph
+    exact, bounds = error_bounds(graph, arrays)
+    for found, wanted, bound in zip(evaluate_with(pool)(graph, arrays), exact, bounds, strict=True):
+        assert agrees(found, wanted, bound).all()
