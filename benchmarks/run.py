@@ -25,7 +25,7 @@ AREAS: dict[str, tuple[str, ...]] = {
         "chaos",
         "demo_time",
     ),
-    "catalog": ("graph_tools", "catalog_speed"),
+    "catalog": ("graph_tools", "onnx_nodes", "catalog_speed"),
     "zoo": ("zoo",),
 }
 

@@ -29,9 +29,12 @@ if TYPE_CHECKING:
     from gpugoblin.capture.compound_functions import *
     from gpugoblin.capture.creation import *
     from gpugoblin.capture.datatypes import *
+    from gpugoblin.capture.einsum import *
     from gpugoblin.capture.functions import *
     from gpugoblin.capture.gradients import *
+    from gpugoblin.capture.jax.program import *
     from gpugoblin.capture.nn import softmax as softmax
+    from gpugoblin.capture.onnx.model import from_onnx as from_onnx
     from gpugoblin.capture.programs import show as show
     from gpugoblin.capture.reductions import *
     from gpugoblin.capture.refusals import *
@@ -72,13 +75,16 @@ _NAMES: Final = {
         float32 float64 from_dlpack iinfo inf int16 int32 int64 int8 isdtype nan newaxis pi
         result_type uint16 uint32 uint64 uint8
     """,
+    "gpugoblin.capture.einsum": "einsum",
     "gpugoblin.capture.functions": """
         array astype broadcast_arrays broadcast_to clip concat expand_dims matmul matrix_transpose
         permute_dims repeat reshape squeeze stack take take_along_axis tensordot tile topk unstack
         vecdot
     """,
     "gpugoblin.capture.gradients": "gradient value_and_gradient",
+    "gpugoblin.capture.jax.program": "from_jax",
     "gpugoblin.capture.nn": "softmax",
+    "gpugoblin.capture.onnx.model": "from_onnx",
     "gpugoblin.capture.programs": "show",
     "gpugoblin.capture.reductions": """
         all any argmax argmin count_nonzero diff max mean min prod std sum var

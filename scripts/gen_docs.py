@@ -291,6 +291,20 @@ def array_api() -> str:
     return text
 
 
+def onnx_tests() -> str:
+    record = json.loads((ROOT / "benchmarks/onnx_nodes.json").read_text(encoding="utf-8"))
+    rows = [
+        (reason, len(names), ", ".join(f"`{name.removeprefix('test_')}`" for name in names))
+        for reason, names in sorted(record["reasons"].items(), key=lambda item: -len(item[1]))
+    ]
+    return (
+        "# The node tests of ONNX\n\nOf the "
+        f"{record['tests']} node tests of the package `onnx`, {record['equal']} are imported by "
+        "`gg.from_onnx` and give\nits numbers. The others, by reason; made by "
+        "`scripts/bench catalog onnx_nodes`.\n\n" + table(("reason", "tests", "which"), rows)
+    )
+
+
 def decisions() -> str:
     lines = [
         "# Decisions\n\nOne short page each: the question, what was weighed with measured figures, "
@@ -307,6 +321,7 @@ def decisions() -> str:
 PAGES: dict[str, Callable[[], str]] = {
     "decisions/README.md": decisions,
     "researcher/array-api.md": array_api,
+    "researcher/onnx-tests.md": onnx_tests,
     "reference/operators.md": operators,
     "reference/messages.md": messages,
     "reference/errors.md": errors,

@@ -1,50 +1,177 @@
 """`gg.linalg`: the extension for linear algebra of the Python array API standard.
 
-Owns: what of it can be said with products and sums; what needs an operator that the catalog lacks
-is refused with that reason. Each function takes lazy arrays or ndarrays, the last two axes of which
-are the matrix, and raises `CaptureError` with the researcher's line.
+Owns: the standard's arguments on top of the catalog's operators. Each function takes lazy arrays or
+ndarrays, the last two axes of which are the matrix, and raises `CaptureError` with the researcher's
+line.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any, Final, Literal
+from typing import Literal, NamedTuple
 
-from gpugoblin.capture import products, reducing, refusals, shaping
-from gpugoblin.capture.applying import refused
+import numpy as np
+
+from gpugoblin.capture import products, reducing, shaping
+from gpugoblin.capture.applying import apply, refused
 from gpugoblin.capture.array import Array, ArrayLike, as_value
 from gpugoblin.capture.caller import caller
 from gpugoblin.capture.creation import eye
 from gpugoblin.capture.elementwise import cast, elementwise
-from gpugoblin.capture.functions import matmul, matrix_transpose, tensordot, vecdot
+from gpugoblin.capture.expression import Value
+from gpugoblin.capture.functions import (
+    choose,
+    expand_dims,
+    matmul,
+    matrix_transpose,
+    tensordot,
+    vecdot,
+)
 from gpugoblin.capture.indexing import take_index
 from gpugoblin.capture.picking import iota, pick
+from gpugoblin.capture.reductions import count_nonzero
+from gpugoblin.capture.scalar_functions import reciprocal
 from gpugoblin.errors import CaptureError
 
 __all__ = [
-    "cross",
-    "diagonal",
-    "matmul",
-    "matrix_norm",
-    "matrix_power",
-    "matrix_transpose",
-    "outer",
-    "tensordot",
-    "trace",
-    "vecdot",
-    "vector_norm",
-]
+    "cholesky", "cross", "det", "diagonal", "eigh", "eigvalsh", "inv", "matmul", "matrix_norm",
+    "matrix_power", "matrix_rank", "matrix_transpose", "outer", "pinv", "qr", "slogdet", "solve",
+    "svd", "svdvals", "tensordot", "trace", "vecdot", "vector_norm",
+]  # fmt: skip
 
 Order = int | float | Literal["fro", "nuc"]
-_REFUSED: Final = {
-    name: refusals.refusal(f"linalg.{name}", *reason) for name, reason in refusals.LINALG.items()
-}
 
 
-def __getattr__(name: str) -> Any:
-    if name in _REFUSED:
-        return _REFUSED[name]
-    raise AttributeError(f"gg.linalg has no attribute {name!r}")
+class EighResult(NamedTuple):
+    """What `eigh` gives."""
+
+    eigenvalues: Array
+    eigenvectors: Array
+
+
+class QRResult(NamedTuple):
+    """What `qr` gives."""
+
+    Q: Array
+    R: Array
+
+
+class SlogdetResult(NamedTuple):
+    """What `slogdet` gives."""
+
+    sign: Array
+    logabsdet: Array
+
+
+class SVDResult(NamedTuple):
+    """What `svd` gives."""
+
+    U: Array
+    S: Array
+    Vh: Array
+
+
+def cholesky(x: ArrayLike, *, upper: bool = False) -> Array:
+    """The lower (or upper) triangle L with L L^T = x; NaN where x is not positive definite."""
+    (found,) = _applied("cholesky", x)
+    return found.mT if upper else found
+
+
+def det(x: ArrayLike) -> Array:
+    """The determinants."""
+    return _applied("det", x)[0]
+
+
+def slogdet(x: ArrayLike) -> SlogdetResult:
+    """The signs of the determinants, and the logarithms of their magnitudes."""
+    return SlogdetResult(*_applied("slogdet", x))
+
+
+def inv(x: ArrayLike) -> Array:
+    """The inverses; NaN where a matrix is singular."""
+    return _applied("inverse", x)[0]
+
+
+def solve(x1: ArrayLike, x2: ArrayLike) -> Array:
+    """The y with x1 y = x2, where x2 is one column (1-d) or a matrix of columns."""
+    place = caller()
+    matrix, right = as_value(x1, place), as_value(x2, place)
+    column = right.spec.rank == 1
+    if column:
+        right = shaping.expand_dims(right, -1, place)
+    batch = np.broadcast_shapes(matrix.spec.shape[:-2], right.spec.shape[:-2])
+    matrix = shaping.broadcast_to(matrix, (*batch, *matrix.spec.shape[-2:]), place)
+    right = shaping.broadcast_to(right, (*batch, *right.spec.shape[-2:]), place)
+    found = Value(apply("solve", [matrix, right], place), 0)
+    return Array(shaping.squeeze(found, -1, place) if column else found)
+
+
+def qr(x: ArrayLike, *, mode: Literal["reduced", "complete"] = "reduced") -> QRResult:
+    """x = Q R with Q of orthonormal columns, and R upper triangular."""
+    if mode != "reduced":
+        raise CaptureError(
+            "function_refused", line=caller(), function=f"gg.linalg.qr(mode={mode!r})",
+            reason="the catalog has no complete factors", fix="Use the mode reduced.",
+        )  # fmt: skip
+    return QRResult(*_applied("qr", x))
+
+
+def eigh(x: ArrayLike) -> EighResult:
+    """The rising eigenvalues of symmetric matrices, and their eigenvectors as columns."""
+    vectors, values = _applied("eigh", x)
+    return EighResult(values, vectors)
+
+
+def eigvalsh(x: ArrayLike) -> Array:
+    """The rising eigenvalues of symmetric matrices."""
+    return eigh(x).eigenvalues
+
+
+def svd(x: ArrayLike, *, full_matrices: bool = True) -> SVDResult:
+    """x = U diag(S) Vh. `full_matrices` must be False unless the matrix is square."""
+    place = caller()
+    value = as_value(x, place)
+    if full_matrices and value.spec.shape[-1:] != value.spec.shape[-2:-1]:
+        raise CaptureError(
+            "function_refused", line=place, function="gg.linalg.svd(full_matrices=True)",
+            reason="the catalog has no complete factors", fix="Pass full_matrices=False.",
+        )  # fmt: skip
+    return SVDResult(*_applied("svd", x))
+
+
+def svdvals(x: ArrayLike) -> Array:
+    """The falling singular values."""
+    return _applied("svd", x)[1]
+
+
+def pinv(x: ArrayLike, *, rtol: float | None = None) -> Array:
+    """The pseudo-inverses: singular values of at most `rtol` times the largest count as 0."""
+    left, values, right = _applied("svd", x)
+    kept = values > _largest(values) * _tolerance(left, right, rtol)
+    scale = choose(kept, reciprocal(choose(kept, values, 1.0)), 0.0)
+    return (right.mT * expand_dims(scale, -2)) @ left.mT
+
+
+def matrix_rank(x: ArrayLike, *, rtol: float | None = None) -> Array:
+    """How many singular values are above `rtol` times the largest, as int64."""
+    left, values, right = _applied("svd", x)
+    return count_nonzero(values > _largest(values) * _tolerance(left, right, rtol), axis=-1)
+
+
+def _largest(values: Array) -> Array:
+    """The largest along the last axis, which stays."""
+    return values.max(axis=-1, keepdims=True)
+
+
+def _tolerance(left: Array, right: Array, rtol: float | None) -> float:
+    epsilon = float(np.finfo(np.float32).eps)
+    return max(left.shape[-2], right.shape[-1]) * epsilon if rtol is None else rtol
+
+
+def _applied(operator: str, x: ArrayLike) -> tuple[Array, ...]:
+    place = caller()
+    node = apply(operator, [as_value(x, place)], place)
+    return tuple(Array(Value(node, number)) for number in range(len(node.specs)))
 
 
 def outer(x1: ArrayLike, x2: ArrayLike) -> Array:

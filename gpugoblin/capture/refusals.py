@@ -21,7 +21,6 @@ _COUNT: Final = "the shape of the result depends on numbers that are only known 
 _COMPLEX: Final = "there is no complex dtype"
 _PAIRS: Final = "Pass real and imaginary part as two arrays, or compute it with NumPy."
 _NUMPY: Final = "Take the numbers first, x.compute(), and use NumPy's."
-_NO_OPERATOR: Final = "the catalog has no operator for it"
 
 REFUSED: Final = {
     "imag": (_COMPLEX, "The imaginary part of real numbers is gg.zeros_like(x)."),
@@ -34,20 +33,7 @@ REFUSED: Final = {
 }
 """Name -> reason, and what helps."""
 
-LINALG: Final = {
-    "cholesky": (_NO_OPERATOR, _NUMPY),
-    "det": (_NO_OPERATOR, _NUMPY),
-    "eigh": (_NO_OPERATOR, _NUMPY),
-    "eigvalsh": (_NO_OPERATOR, _NUMPY),
-    "inv": (_NO_OPERATOR, _NUMPY),
-    "matrix_rank": (_NO_OPERATOR, _NUMPY),
-    "pinv": (_NO_OPERATOR, _NUMPY),
-    "qr": (_NO_OPERATOR, _NUMPY),
-    "slogdet": (_NO_OPERATOR, _NUMPY),
-    "solve": (_NO_OPERATOR, _NUMPY),
-    "svd": (_NO_OPERATOR, _NUMPY),
-    "svdvals": (_NO_OPERATOR, _NUMPY),
-}
+LINALG: Final[dict[str, tuple[str, str]]] = {}
 """The same for `gg.linalg`."""
 
 FFT: Final = {

@@ -32,6 +32,18 @@ _CAPTURE: dict[str, ErrorCode] = {
         what="{line}: there is no gradient of this: {cause}.",
         next_step="{fix}",
     ),
+    "model_malformed": ErrorCode(
+        what="{line}: {name} is no model that can be read: {reason}.",
+        next_step="Export it again, and check it with onnx.checker; nothing was sent.",
+    ),
+    "model_refused": ErrorCode(
+        what="{line}: the node {node} cannot be said: {cause}.",
+        next_step="{fix}",
+    ),
+    "extra_missing": ErrorCode(
+        what="This needs the package {package}, which is not installed.",
+        next_step="Install the extra: pip install 'gpugoblin[{extra}]'",
+    ),
     "index_refused": ErrorCode(
         what="{line}: indexing {operands} with {index}: {cause}.",
         next_step="{fix}",

@@ -7,7 +7,7 @@ import pytest
 
 import gpugoblin as gg
 from gpugoblin.errors import CaptureError
-from tests.helpers.lazy import agree
+from tests.helpers.lazy import agree, compute
 
 X = np.random.default_rng(0).normal(size=(2, 4, 4)).astype(np.float32)
 
@@ -38,6 +38,33 @@ def test_norms() -> None:
         agree(gg.linalg.matrix_norm(X, ord=order), wanted[:, 0, 0])  # type: ignore[arg-type]
     with pytest.raises(CaptureError, match="function_refused"):
         gg.linalg.matrix_norm(X, ord=2)
+
+
+def test_factors() -> None:
+    square = X[:, :3, :3] @ X[:, :3, :3].mT + np.eye(3, dtype=np.float32)
+    agree(gg.linalg.cholesky(square), np.linalg.cholesky(square), absolute=1e-5)
+    agree(gg.linalg.cholesky(square, upper=True).mT, np.linalg.cholesky(square), absolute=1e-5)
+    agree(gg.linalg.det(square), np.linalg.det(square), absolute=1e-4)
+    sign, logarithm = gg.linalg.slogdet(-square)
+    agree(sign, [-1, -1])
+    agree(logarithm, np.linalg.slogdet(square).logabsdet, absolute=1e-5)
+    agree(gg.linalg.inv(square), np.linalg.inv(square), absolute=1e-4)
+    agree(gg.linalg.solve(square, X[0, :3]), np.linalg.solve(square, X[0, :3]), absolute=1e-4)
+    agree(gg.linalg.solve(square[0], X[0, 0, :3]), np.linalg.solve(square[0], X[0, 0, :3]), 1e-4)
+    agree(gg.linalg.eigvalsh(square), np.linalg.eigvalsh(square), absolute=1e-4)
+    values, vectors = gg.linalg.eigh(square)
+    agree(square @ vectors, compute(vectors) * compute(values)[:, None], absolute=1e-4)
+    wide = X[:, :3]
+    q, r = gg.linalg.qr(wide)
+    agree(q @ r, wide, absolute=1e-5)
+    u, s, v = gg.linalg.svd(wide, full_matrices=False)
+    agree((u * gg.expand_dims(s, -2)) @ v, wide, absolute=1e-5)
+    agree(gg.linalg.svdvals(wide), np.linalg.svdvals(wide), absolute=1e-5)
+    agree(gg.linalg.pinv(wide), np.linalg.pinv(wide), absolute=1e-4)
+    agree(gg.linalg.matrix_rank(np.outer(X[0, 0], X[0, 1])), 1)
+    for wrong in (lambda: gg.linalg.svd(wide), lambda: gg.linalg.qr(wide, mode="complete")):
+        with pytest.raises(CaptureError, match="function_refused"):
+            wrong()
 
 
 def test_a_name_that_is_not_there() -> None:
