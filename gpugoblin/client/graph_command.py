@@ -25,7 +25,7 @@ DIFFERENT_STATUS = 1
 
 
 def graph(words: Sequence[str]) -> int:
-    """`gpugoblin graph FILE [--canonical] [--svg PICTURE] [--against OTHER]`.
+    """Shows what is in the file of a graph, draws it, or compares two.
 
     Returns:
         0; with `--against` 1 where the graphs differ.

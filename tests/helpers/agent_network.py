@@ -450,7 +450,7 @@ class FakeLab(Server):
         return message(UploadedReply("checking"))
 
 
-def eventually(question: Callable[[], Any], limit_s: float = 15.0) -> Any:
+def eventually(question: Callable[[], Any], limit_s: float = 45.0) -> Any:
     """Waits until `question()` is true and returns it."""
     clock = SystemClock()
     until_s = clock.monotonic_s() + limit_s
