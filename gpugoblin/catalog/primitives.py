@@ -28,6 +28,7 @@ from gpugoblin.catalog.ops import (
     placing,
     pooling,
     reduce,
+    repeating,
     scan,
     scatter,
     searching,
@@ -65,6 +66,7 @@ _FAMILIES: Final = (
     fourier,
     branching,
     looping,
+    repeating,
     grouped,
 )
 

@@ -1,7 +1,7 @@
-"""scan and while_loop: programs that run again on what they gave. Owns: their declarations.
+"""The operator `scan`: a program that runs again on what it gave. Owns: its declaration.
 
-Both carry values from step to step. The reference carries them in float64, so that the bound, which
-follows every step, says how far float32 may lie from it.
+The reference carries values in float64 from step to step, so that the bound, which follows every
+step, says how far float32 may lie from it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from gpugoblin.catalog.building import call, filled
 from gpugoblin.catalog.ops.branching import narrowed, whole_axes
 from gpugoblin.catalog.program import Graph, Node
 from gpugoblin.catalog.rules import bool_attribute, int_attribute, shapes_error
-from gpugoblin.catalog.samples import ints, normal, sample, special, strided
+from gpugoblin.catalog.samples import normal, sample, special, strided
 from gpugoblin.catalog.spec import (
     Array,
     Attribute,
@@ -40,10 +40,11 @@ from gpugoblin.catalog.spec import (
     Tolerance,
 )
 
-__all__ = ["OPERATORS", "SCAN", "WHILE_LOOP"]
+__all__ = ["OPERATORS", "SCAN", "require_count"]
 
 
-def _require_count(operator: str, name: str, value: int, most: int) -> int:
+def require_count(operator: str, name: str, value: int, most: int) -> int:
+    """Requires 0 to `most`."""
     if not 0 <= value <= most:
         raise invalid(operator, name, value, f"0 to {most} is wanted")
     return value
@@ -64,9 +65,9 @@ def _parts(attributes: Attributes) -> tuple[Graph, int, int, int]:
 
 def _scan_infer(inputs: Sequence[TensorSpec], attributes: Attributes) -> tuple[TensorSpec, ...]:
     inner, carries, slices, length = _parts(attributes)
-    _require_count("scan", "length", length, MOST_STEPS)
-    _require_count("scan", "carries", carries, len(inputs))
-    _require_count("scan", "slices", slices, len(inputs) - carries)
+    require_count("scan", "length", length, MOST_STEPS)
+    require_count("scan", "carries", carries, len(inputs))
+    require_count("scan", "slices", slices, len(inputs) - carries)
     sliced = inputs[carries : carries + slices]
     if any(not spec.rank or spec.shape[0] != length for spec in sliced):
         raise shapes_error("scan", sliced, f"a first axis of {length} steps is wanted")
@@ -102,7 +103,7 @@ def _scan_reference(inputs: Sequence[Array], attributes: Attributes) -> tuple[Ar
     specs = inner.output_specs()
     stacked = [_room(spec, length) for spec in specs[carries:]]
     for step in _order(attributes):
-        known = found.evaluate([*values, *(array[step] for array in sliced), *rest])
+        known = found.evaluate([*values, *(array[step, ...] for array in sliced), *rest])
         results = [known[value] for value in found.outputs]
         values = results[:carries]
         for room, result in zip(stacked, results[carries:], strict=True):
@@ -140,13 +141,17 @@ def _scan_propagate(
     specs = inner.output_specs()
     stacked = [np.zeros((length, *spec.shape)) for spec in specs[carries:]]
     for step in _order(attributes):
-        operands = [*values, *(array[step] for array, _ in sliced), *inputs[carries + slices :]]
+        operands = [
+            *values,
+            *(array[step, ...] for array, _ in sliced),
+            *inputs[carries + slices :],
+        ]
         known = found.evaluate(operands)
         of = found.errors(
             known,
             [
                 *loose,
-                *(None if error is None else error[step] for _, error in sliced),
+                *(None if error is None else error[step, ...] for _, error in sliced),
                 *errors[carries + slices :],
             ],
         )
@@ -234,99 +239,6 @@ def _kept(
     return builder.add_many("scan", inputs, **{**attributes, "body": saving})[carries:]
 
 
-# while_loop
-
-
-def _while_parts(attributes: Attributes) -> tuple[Graph, Graph, int, int]:
-    """Body, test, number of carried values, most steps."""
-    return (
-        body_attribute(attributes, "body"),
-        body_attribute(attributes, "test"),
-        int_attribute(attributes, "carries"),
-        int_attribute(attributes, "limit"),
-    )
-
-
-def _while_infer(inputs: Sequence[TensorSpec], attributes: Attributes) -> tuple[TensorSpec, ...]:
-    inner, test, carries, limit = _while_parts(attributes)
-    _require_count("while_loop", "limit", limit, MOST_STEPS)
-    if not 1 <= carries <= len(inputs):
-        raise invalid("while_loop", "carries", carries, f"1 to {len(inputs)} is wanted")
-    require_specs("while_loop", "body", inner.inputs, inputs)
-    require_specs("while_loop", "body", inner.output_specs(), inputs[:carries])
-    require_specs("while_loop", "test", test.inputs, inputs)
-    require_specs("while_loop", "test", test.output_specs(), [TensorSpec("bool", ())])
-    return (*inputs[:carries], TensorSpec("int64", ()), TensorSpec("bool", ()))
-
-
-def _while_cost(
-    inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec], attributes: Attributes
-) -> Cost:
-    """As if it made all steps that it may."""
-    inner, test, _, limit = _while_parts(attributes)
-    costs = [body_cost(inner), body_cost(test)]
-    kept = 2 * sum(spec.nbytes + 64 for spec in inner.output_specs())
-    return Cost(
-        limit * sum(cost.flops for cost in costs),
-        limit * sum(cost.bytes_read for cost in costs),
-        limit * sum(cost.bytes_written for cost in costs) + 9,
-        kept + sum(cost.scratch_bytes for cost in costs),
-    )
-
-
-def _while_errors(
-    inputs: Sequence[Array], errors: Sequence[Array | None], attributes: Attributes
-) -> list[Array | None] | None:
-    """The errors of the carried values; None where a test is open."""
-    inner, test, carries, limit = _while_parts(attributes)
-    step, question = traced(inner), traced(test)
-    values, loose, rest = list(inputs[:carries]), list(errors[:carries]), inputs[carries:]
-    for count in range(limit + 1):
-        known = question.evaluate([*values, *rest])
-        (of,) = question.errors(known, [*loose, *errors[carries:]])
-        if of is not None and np.any(of > 0):
-            return None
-        if count == limit or not known[question.outputs[0]]:
-            break
-        known = step.evaluate([*values, *rest])
-        loose = list(step.errors(known, [*loose, *errors[carries:]]))
-        values = [known[value] for value in step.outputs]
-    return loose
-
-
-def _while_reference(inputs: Sequence[Array], attributes: Attributes) -> tuple[Array, ...]:
-    inner, test, carries, limit = _while_parts(attributes)
-    step, question = traced(inner), traced(test)
-    values, rest = list(inputs[:carries]), inputs[carries:]
-    count, ended = 0, False
-    while True:
-        ended = not question.evaluate([*values, *rest])[question.outputs[0]]
-        if ended or count == limit:
-            break
-        known = step.evaluate([*values, *rest])
-        values = [known[value] for value in step.outputs]
-        count += 1
-    specs = [*inner.output_specs(), TensorSpec("int64", ()), TensorSpec("bool", ())]
-    return narrowed([*values, np.array(count, np.int64), np.array(ended)], specs, inputs)
-
-
-def _while_splits(inputs: Sequence[TensorSpec], attributes: Attributes) -> tuple[Split, ...]:
-    return whole_axes(inputs, inputs[0])
-
-
-def _while_propagate(
-    inputs: Sequence[Array],
-    errors: Sequence[Array | None],
-    outputs: Sequence[Array],
-    attributes: Attributes,
-) -> tuple[Array | None, ...]:
-    """Step by step; anything where a test is open."""
-    loose = _while_errors(inputs, errors, attributes)
-    if loose is None:
-        return tuple(np.full(output.shape, np.inf) for output in outputs)
-    return (*loose, None, None)
-
-
 # samples
 
 
@@ -351,22 +263,6 @@ def _recurrent(rows: int, columns: int) -> Graph:
         apply_formula("tanh", (4,), spec),
     )
     return body((spec, spec, weights), nodes, (5, 5))
-
-
-def _halving(*shape: int) -> dict[str, Graph]:
-    """x, y, n: halves x and counts n down while n is above 0."""
-    spec, count = _line(*shape), TensorSpec("int32", ())
-    one, none = np.array(1, np.int32), np.array(0, np.int32)
-    step = body(
-        (spec, count, spec),
-        (apply_formula("mul", (0, 2), spec), apply_formula("sub", (1, 3), count)),
-        (4, 5),
-        (one,),
-    )
-    more = body(
-        (spec, count, spec), (apply_formula("gt", (1, 3), TensorSpec("bool", ())),), (4,), (none,)
-    )
-    return {"body": step, "test": more}
 
 
 _SCANNED: Final = {"carries": 1, "slices": 1}
@@ -435,58 +331,4 @@ SCAN: Final = Operator(
     grad=_scan_grad,
 )
 
-WHILE_LOOP: Final = Operator(
-    name="while_loop",
-    version=1,
-    arity=(1, 64),
-    attributes=(
-        Attribute("body", "graph"),
-        Attribute("carries", "int"),
-        Attribute("limit", "int"),
-        Attribute("test", "graph"),
-    ),
-    infer=_while_infer,
-    cost=_while_cost,
-    reference=_while_reference,
-    splits=_while_splits,
-    tolerance=Tolerance(propagate=_while_propagate),
-    samples=(
-        sample(
-            "counted", normal(3), ints(low=2, high=5), normal(3), carries=2, limit=9, **_halving(3)
-        ),
-        sample(
-            "stopped", normal(3), ints(low=5, high=5), normal(3), carries=2, limit=2, **_halving(3)
-        ),
-        sample(
-            "none", normal(3), ints(low=0, high=0), normal(3), carries=2, limit=9, **_halving(3)
-        ),
-        sample(
-            "empty", normal(0), ints(low=2, high=2), normal(0), carries=2, limit=4, **_halving(0)
-        ),
-        sample(
-            "size_1", normal(1), ints(low=1, high=1), normal(1), carries=2, limit=4, **_halving(1)
-        ),
-        sample(
-            "strided",
-            *(strided(normal(3)), ints(low=3, high=3), strided(normal(3))),
-            carries=2,
-            limit=4,
-            **_halving(3),
-        ),
-        sample(
-            "special",
-            special(6),
-            ints(low=3, high=3),
-            special(6),
-            carries=2,
-            limit=4,
-            **_halving(6),
-        ),
-    ),
-    summary="A program run while another one, the test, gives true, at most `limit` times. Inputs: "
-    "the `carries` carried values, which the body gives anew, and the rest, which both get. "
-    "Outputs: the carried values at last, the number of steps (int64), and whether the test ended "
-    "it (bool).",
-)
-
-OPERATORS: Final = (SCAN, WHILE_LOOP)
+OPERATORS: Final = (SCAN,)
