@@ -159,6 +159,21 @@ def test_blobs_are_for_the_lease_that_names_them(grid: Lab) -> None:
         assert (put.status_code, put.json()["code"]) == (404, "unknown_lease")
 
 
+def test_a_ticket_opens_nothing_once_its_leases_are_over(grid: Lab) -> None:
+    a, b, graph = product(1500, 64, 600)
+    on_grid(grid, graph, grid.file(a, "a.npy"), grid.file(b, "b.npy"))
+    with grid.device() as device:
+        lease = leases_of(device)[0]
+        path = f"/v1/blobs/{lease.task.inputs[0].blob}/manifest"
+        taken = {"Goblin-Ticket": lease.blob_ticket}
+        assert device.request("GET", path, headers=taken).status_code == 200
+        device.exchange(abandons=(Abandon(lease.lease, "owner"),))
+        refused = device.request("GET", path, headers=taken)
+        assert (refused.status_code, refused.json()["code"]) == (403, "blob_not_leased")
+        again = leases_of(device)[0]
+        assert again.blob_ticket == lease.blob_ticket, "one ticket serves a grant"
+
+
 def test_a_result_with_other_bytes_than_it_named_is_sent_again(grid: Lab) -> None:
     a, b, graph = product(1500, 64, 600)
     on_grid(grid, graph, grid.file(a, "a.npy"), grid.file(b, "b.npy"))
