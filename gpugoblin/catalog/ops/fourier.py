@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
+import numpy.fft  # now: an engine behind its walls cannot load it at its first use
 
 from gpugoblin.catalog.building import expression, reshaped
 from gpugoblin.catalog.formula_build import FormulaBuilder
