@@ -8,6 +8,7 @@ that a backend still sees an attention as an attention. Must not: submit anythin
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from gpugoblin.capture.array import Array
 from gpugoblin.capture.caller import NOWHERE
@@ -21,11 +22,13 @@ from gpugoblin.graph.builder import GraphBuilder
 from gpugoblin.graph.canonical import canonicalise
 from gpugoblin.graph.expand import expand
 from gpugoblin.graph.ir import Graph, Node, View
-from gpugoblin.graph.rewrite import rebuild
+from gpugoblin.graph.rewrite import expand_means, rebuild
 from gpugoblin.graph.serialize import graph_hash
 from gpugoblin.ids import GraphHash
 
 __all__ = ["normal_form", "program_hash", "show"]
+
+_MOST_PASSES: Final = 4
 
 
 def show(*arrays: Array) -> View:
@@ -45,13 +48,22 @@ def normal_form(program: Graph) -> Graph:
     Raises:
         GraphError: as `canonicalise`.
     """
-    whole = canonicalise(rebuild(canonicalise(expand(program).graph), _untransposed))
+    plain = expand_means(canonicalise(expand(program).graph))
+    whole = canonicalise(rebuild(canonicalise(plain), _untransposed))
+    for _ in range(_MOST_PASSES):
+        found = _fused(whole)
+        if found == whole:
+            break
+        whole = found
+    return whole
+
+
+def _fused(program: Graph) -> Graph:
     inputs = [
         source_value(NodeSource("", "", spec, f"stand-in {number}"))
-        for number, spec in enumerate(whole.inputs)
+        for number, spec in enumerate(program.inputs)
     ]
-    fused = _lowered(lift(whole, inputs, NOWHERE), inputs)
-    return canonicalise(fused)
+    return canonicalise(_lowered(lift(program, inputs, NOWHERE), inputs))
 
 
 def program_hash(program: Graph) -> GraphHash:

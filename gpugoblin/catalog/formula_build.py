@@ -56,6 +56,10 @@ class FormulaBuilder:
         self._nodes: list[FormulaNode] = []
         self._known: dict[FormulaNode, int] = {}
 
+    def node(self, number: int) -> FormulaNode:
+        """A node by its number."""
+        return self._nodes[number]
+
     def input(self, number: int) -> int:
         """Input `number` of the operator `formula`."""
         return self.add(FormulaNode("input", value=number))

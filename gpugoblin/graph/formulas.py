@@ -7,6 +7,7 @@ their hashes. Must not: compute, as a formula rounds once, at its end.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -14,7 +15,7 @@ import numpy as np
 from blake3 import blake3
 
 from gpugoblin.catalog.formula import Formula, FormulaNode
-from gpugoblin.catalog.formula_build import FormulaBuilder
+from gpugoblin.catalog.formula_build import FormulaBuilder, const_bits
 from gpugoblin.catalog.spec import AttrValue
 from gpugoblin.graph.builder import GraphBuilder
 from gpugoblin.graph.ir import Constant, Node
@@ -23,6 +24,11 @@ __all__ = ["COMMUTATIVE", "Emit", "arrange", "narrower", "tree_hashes"]
 
 COMMUTATIVE: Final = frozenset({"add", "mul", "eq", "ne", "and", "or", "xor"})
 """min and max are not: of 0.0 and -0.0 they give the one that stands at a certain side."""
+
+_NEUTRAL: Final = {
+    "max": FormulaNode("const", value=const_bits("float32", -math.inf), dtype="float32"),
+    "min": FormulaNode("const", value=const_bits("float32", math.inf), dtype="float32"),
+}
 
 Emit = Callable[
     [GraphBuilder, str, int | None, tuple[int, ...], dict[str, AttrValue]], tuple[int, ...]
@@ -65,6 +71,11 @@ def arrange(
         return None
     if len(found.nodes) == 2 and top.function == "cast":
         return emit(builder, "cast", None, values, {"dtype": top.dtype})
+    source = builder.source(values[0])
+    if len(values) == 1 and isinstance(source, Node) and source.operator == "reshape":
+        # Reshapes stand behind what is computed element by element.
+        inner = emit(builder, "formula", None, source.inputs, {"tree": found})
+        return emit(builder, "reshape", None, inner, {"shape": shape})
     if found == tree and values == tuple(operands):
         return None
     return builder.apply("formula", None, values, {"tree": found})
@@ -103,7 +114,8 @@ def _unspread(builder: GraphBuilder, operands: Sequence[int], shape: tuple[int, 
 
 
 def narrower(builder: GraphBuilder, value: int) -> int | None:
-    """What a broadcast, or a reshape to leading axes of 1, was made from."""
+    """What a broadcast, or a reshape to leading axes of 1, was made from; with one such axis less
+    where it was made from something else."""
     source = builder.source(value)
     if not isinstance(source, Node) or source.operator not in ("broadcast", "reshape"):
         return None
@@ -112,8 +124,11 @@ def narrower(builder: GraphBuilder, value: int) -> int | None:
         return before
     shape, narrow = builder.spec(value).shape, builder.spec(before).shape
     added = len(shape) - len(narrow)
-    leading = added > 0 and shape == (1,) * added + narrow
-    return before if leading else None
+    if added > 0 and shape == (1,) * added + narrow:
+        return before
+    if shape[:1] != (1,):
+        return None
+    return builder.add("reshape", [before], shape=shape[1:])
 
 
 def _scalars(
@@ -149,11 +164,25 @@ def _ordered(
             else list(node.operands)
         )
         operands = tuple(made[operand] for operand in given)
-        if node.function == "where" and operands[1] == operands[2]:
-            made.append(operands[1])
+        kept = _without_effect(node.function, operands, draft)
+        if kept is not None:
+            made.append(kept)
             continue
         made.append(draft.add(FormulaNode(node.function, operands, node.value, node.dtype)))
     return draft.build(made[-1]), inputs.get(made[-1])
+
+
+def _without_effect(function: str, operands: tuple[int, ...], draft: FormulaBuilder) -> int | None:
+    """The operand that a function gives whatever its numbers are: of where with two equal cases, of
+    max beside minus infinity, of min beside infinity (a NaN stays in all)."""
+    if function == "where" and operands[1] == operands[2]:
+        return operands[1]
+    if function not in _NEUTRAL:
+        return None
+    for one, other in (operands, operands[::-1]):
+        if draft.node(one) == _NEUTRAL[function]:
+            return other
+    return None
 
 
 def _leaf(

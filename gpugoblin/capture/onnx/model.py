@@ -8,7 +8,7 @@ or open a file that a model names.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Final
@@ -69,6 +69,8 @@ def from_onnx(model: str | os.PathLike[str] | bytes) -> OnnxModel:
     if not _OPSETS[0] <= opset <= _OPSETS[1]:
         known = f"{_OPSETS[0]} to {_OPSETS[1]}"
         raise _malformed(place, name, f"its opset is {opset}, and {known} are known")
+    tops = (*loaded.graph.input, *loaded.graph.output, *loaded.graph.initializer)
+    _require_text(place, name, [one.name for one in tops])
     return OnnxModel(loaded, name, opset)
 
 
@@ -141,6 +143,8 @@ class _Walk:
 
     def _nodes(self, nodes: Any, values: dict[str, Array]) -> None:
         for node in nodes:
+            words = (node.op_type, node.domain, node.name, *node.input, *node.output)
+            _require_text(self._place, self._model.name, words)
             call = self._call(node, values)
             found = self._run(node, call)
             outputs = found if isinstance(found, tuple) else (found,)
@@ -342,6 +346,13 @@ def _onnx() -> Any:
         return import_module("onnx")
     except ImportError as cause:
         raise ClientError("extra_missing", package="onnx", extra="onnx") from cause
+
+
+def _require_text(place: Place, name: str, words: Sequence[Any]) -> None:
+    """protobuf gives what is no UTF-8 as bytes."""
+    wrong = next((word for word in words if not isinstance(word, str)), None)
+    if wrong is not None:
+        raise _malformed(place, name, f"the name {wrong[:40]!r} is no text")
 
 
 def _malformed(place: Place, name: str, reason: str) -> CaptureError:

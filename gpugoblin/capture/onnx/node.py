@@ -98,6 +98,8 @@ def known_numbers(array: Array) -> NumpyArray | None:
     source = array.value.node.source
     if isinstance(source, MemorySource):
         return source.array
+    if array.value.node.data is not None:
+        return array.value.node.data
     made = lower([array.value])
     arrays = [one.array for one in made.sources if isinstance(one, MemorySource)]
     sizes = [spec.count for spec in made.graph.specs()]

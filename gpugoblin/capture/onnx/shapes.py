@@ -12,6 +12,7 @@ import numpy as np
 import gpugoblin as gg
 from gpugoblin.capture.applying import apply
 from gpugoblin.capture.array import Array
+from gpugoblin.capture.convert import constant_value
 from gpugoblin.capture.expression import Value
 from gpugoblin.capture.onnx.node import Call, Handler
 from gpugoblin.capture.onnx.types import catalog_name
@@ -172,12 +173,17 @@ def _shape(call: Call) -> Array:
 
 def _constant(call: Call) -> Array:
     if "value" in call.attributes:
-        return gg.array(call.get("value"))
+        return _held(call, call.get("value"))
     for name, dtype in (("value_float", np.float32), ("value_int", np.int64),
                         ("value_floats", np.float32), ("value_ints", np.int64)):  # fmt: skip
         if name in call.attributes:
-            return gg.array(np.array(call.get(name), dtype))
+            return _held(call, np.array(call.get(name), dtype))
     raise call.refused("it holds no numbers", "Remove strings from the model.")
+
+
+def _held(call: Call, array: np.ndarray[Any, Any]) -> Array:
+    """One number is a part of the graph, more are an input."""
+    return Array(constant_value(array, call.place)) if array.size == 1 else gg.array(array)
 
 
 def _constant_of_shape(call: Call) -> Array:

@@ -64,3 +64,17 @@ def test_hashes_know_only_what_is_computed() -> None:
         one, other = build.build(build.call(name, x, y)), build.build(build.call(name, y, x))
         names = [tree_hashes(found, [b"a", b"b"])[-1] for found in (one, other)]
         assert (names[0] == names[1]) == same
+
+
+def test_what_has_no_effect_and_where_reshapes_stand() -> None:
+    builder = GraphBuilder()
+    x = builder.input(TensorSpec("float32", (6,)))
+    wide = builder.add("reshape", [x], shape=(2, 3))
+    least = tree(1, lambda build, a: build.call("max", a, build.const("float32", -np.inf)))
+    kept = builder.add("formula", [wide], tree=least)
+    graph = builder.build([builder.add("formula", [kept], tree=call_formula("exp"))])
+    assert [node.operator for node in canonicalise(graph).nodes] == ["formula", "reshape"]
+    axis = builder.add("reshape", [x], shape=(1, 6, 1))
+    other = builder.input(TensorSpec("float32", (2, 6, 4)))
+    graph = builder.build([builder.add("formula", [axis, other], tree=call_formula("sub"))])
+    assert canonicalise(graph).nodes[0].attrs["shape"] == (6, 1)
