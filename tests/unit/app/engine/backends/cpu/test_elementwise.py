@@ -153,3 +153,16 @@ def test_casts_are_the_catalogs(source: str, target: str) -> None:
 def test_dtypes_that_do_not_fit_are_a_programming_error() -> None:
     with pytest.raises(TypeError, match="exp of int32"):
         chain_of(call_formula("exp"), ["int32"])
+
+
+def test_a_chain_that_nobody_reads_does_nothing() -> None:
+    """As a decomposition may leave one for some shapes."""
+    builder = ChainBuilder(1, 0)
+    builder.add(call_formula("neg"), [(("external", 0), "float32")])
+    threads = Pool(1)
+    source = np.ones(3, np.float32)
+    try:
+        builder.build().run([source], [], Context(threads))
+    finally:
+        threads.close()
+    assert source.tolist() == [1, 1, 1]
