@@ -17,6 +17,7 @@ from app.engine.backends.vulkan.functions import evaluate
 from app.engine.backends.vulkan.kernel import Kernel, Shared
 from app.engine.backends.vulkan.powers import divide
 from app.engine.backends.vulkan.reduction import COMBINE, identity, tree
+from app.engine.backends.vulkan.spirv import WIDTHS
 from app.engine.backends.vulkan.stages import Stage, coordinates, merged, place_of, stage
 from app.engine.backends.vulkan.values import Value
 from gpugoblin.catalog.rules import bool_attribute, ints_attribute, text_attribute
@@ -25,8 +26,10 @@ from gpugoblin.graph.ir import Node
 
 __all__ = ["RowShape", "row_chain", "row_shape"]
 
-MOST_OWN: Final = 16
-"""Elements of a row that one thread holds."""
+OWN: Final = 16
+"""Elements of a row that a thread holds where the row gives them; then come more threads."""
+MOST_OWN: Final = 32
+VECTOR: Final = 4
 MOST_THREADS: Final = 1024
 FEW_ROWS: Final = 64
 MOST_WORK: Final = 768
@@ -55,12 +58,23 @@ class RowShape:
 
     @property
     def threads(self) -> int:
-        wanted = -(-self.length // 8)
+        wanted = -(-self.length // OWN)
         return max(32, min(MOST_THREADS, 1 << max(0, wanted - 1).bit_length()))
 
     @property
     def own(self) -> int:
-        return -(-self.length // self.threads)
+        """Elements a thread; whole vectors where the row has them."""
+        least = -(-self.length // self.threads)
+        return -(-least // VECTOR) * VECTOR if self.length % VECTOR == 0 else least
+
+    @property
+    def lanes(self) -> int:
+        """Neighbors in the row that one thread holds."""
+        return VECTOR if self.length % VECTOR == 0 else 1
+
+    def inside(self, number: int) -> bool:
+        """Is this element of every thread within the row?"""
+        return (number // self.lanes + 1) * self.threads * self.lanes <= self.length
 
 
 def row_shape(nodes: Sequence[Node], specs: Sequence[TensorSpec]) -> RowShape | None:
@@ -127,16 +141,18 @@ class _Chain:
 
     def place(self, number: int) -> Value:
         """The place in the row of one of this thread's elements."""
-        local, threads = self.kernel.local(), self.shape.threads
-        return local + number * threads
+        shape = self.shape
+        piece, lane = divmod(number, shape.lanes)
+        return self.kernel.local() * shape.lanes + (piece * shape.threads * shape.lanes + lane)
 
     def _clamped(self, number: int) -> Value:
         """The same, and the last element of the row where that is beyond it."""
         place = self.place(number)
-        if (number + 1) * self.shape.threads <= self.shape.length:
+        if self.shape.inside(number):
             return place
-        last = self.kernel.number("uint32", self.shape.length - 1)
-        return self.kernel.select(place < self.shape.length, place, last)
+        last = self.shape.length - self.shape.lanes + number % self.shape.lanes
+        known = self.kernel.number("uint32", last)
+        return self.kernel.select(place < self.shape.length, place, known)
 
     def value(self, value: int) -> list[Value]:
         """The elements of a value; one where it is the same along the row."""
@@ -154,6 +170,13 @@ class _Chain:
         base = place_of(coordinates(self.row, outer), before)
         if not any(along):
             return [kernel.load(spec.dtype, self.tensors[value], base)]
+        vector = f"{spec.dtype}x4"
+        if along == (1,) and self.shape.lanes == VECTOR and vector in WIDTHS:
+            found: list[Value] = []
+            for number in range(0, self.shape.own, VECTOR):
+                at = kernel.place(self.tensors[value], base + self._clamped(number), 4)
+                found += kernel.split(kernel.load_at(vector, at))
+            return found
         return [
             kernel.load(
                 spec.dtype,
@@ -187,7 +210,7 @@ class _Chain:
         total: Value | None = None
         for number in range(self.shape.own):
             element = elements[number % len(elements)]
-            if (number + 1) * self.shape.threads > self.shape.length:
+            if not self.shape.inside(number):
                 inside = self.place(number) < self.shape.length
                 element = kernel.select(inside, element, neutral)
             total = element if total is None else combine(total, element)
@@ -210,11 +233,27 @@ class _Chain:
                 kernel.store(tensor, self.row, elements[0])
             return
         base = self.row * self.shape.length
+        if self.shape.lanes == VECTOR and f"{spec.dtype}x4" in WIDTHS:
+            self._store_vectors(tensor, base, elements)
+            return
         for number in range(self.shape.own):
             element = elements[number % len(elements)]
             place = self.place(number)
-            if (number + 1) * self.shape.threads <= self.shape.length:
+            if self.shape.inside(number):
                 kernel.store(tensor, base + place, element)
                 continue
             with kernel.when(place < self.shape.length):
                 kernel.store(tensor, base + place, element)
+
+    def _store_vectors(self, tensor: int, base: Value, elements: list[Value]) -> None:
+        kernel = self.kernel
+        for first in range(0, self.shape.own, VECTOR):
+            numbers = range(first, first + VECTOR)
+            joined = kernel.join([elements[number % len(elements)] for number in numbers])
+            place = self.place(first)
+            at = kernel.place(tensor, base + place, 4)
+            if self.shape.inside(first):
+                kernel.store_at(at, joined)
+                continue
+            with kernel.when(place < self.shape.length):
+                kernel.store_at(at, joined)

@@ -47,6 +47,7 @@ def test_shapes_of_rows() -> None:
     assert (shape.rows, shape.length, shape.short) == (3, 200, (3, 1, 1))
     assert shape.threads * shape.own >= 200
     assert RowShape((1, 16384), 1).own == 16
+    assert (RowShape((2, 35), 1).own, RowShape((2, 36), 1).own) == (2, 4)
 
 
 @pytest.mark.parametrize("axes", [(0,), (0, 1)])
