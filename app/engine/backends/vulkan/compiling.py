@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from app.engine.backends.vulkan.elementwise import chain
-from app.engine.backends.vulkan.functions import FUNCTIONS
+from app.engine.backends.vulkan.functions import SERVED
 from app.engine.backends.vulkan.joining import joined_groups, kept_of
 from app.engine.backends.vulkan.machine import ALIGNMENT_BYTES, Machine
 from app.engine.backends.vulkan.product import matmul
@@ -81,7 +81,7 @@ def _require_functions(node: Node) -> None:
     tree = node.attrs["tree"]
     steps = tree.nodes if isinstance(tree, Formula) else ()
     for step in steps:
-        known = step.function in FUNCTIONS or step.function in ("input", "const", "cast")
+        known = step.function in SERVED or step.function in ("input", "const", "cast")
         if not known or (step.dtype and step.dtype not in KINDS):
             raise EngineError("task_refused", reason=f"no kernel for {step.function}")
 

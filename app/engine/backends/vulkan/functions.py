@@ -6,6 +6,7 @@ Owns: which function is written how. Loading it proves that none is missing or u
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from types import MappingProxyType
 from typing import Final
 
@@ -13,8 +14,10 @@ from app.engine.backends.vulkan import angles, powers, whole
 from app.engine.backends.vulkan.kernel import Value
 from app.engine.backends.vulkan.powers import is_nan, magnitude
 from gpugoblin.catalog.formula import Formula
+from gpugoblin.catalog.formula_build import call_formula
+from gpugoblin.catalog.lowering import LOWERED, lower_formula
 
-__all__ = ["FUNCTIONS", "evaluate", "maximum", "minimum"]
+__all__ = ["FUNCTIONS", "SERVED", "evaluate", "maximum", "minimum"]
 
 
 def minimum(left: Value, right: Value) -> Value:
@@ -54,6 +57,33 @@ def _power(left: Value, right: Value) -> Value:
     if left.kind == "float32":
         return powers.power(left, right)
     return whole.power_whole(left, right)
+
+
+def _clamp(value: Value, low: Value, high: Value) -> Value:
+    return minimum(maximum(value, low), high)
+
+
+def _known_of(choose: Callable[[Value, Value], Value]) -> Callable[[Value, Value], Value]:
+    """One of two, where NaN loses against a number."""
+
+    def function(left: Value, right: Value) -> Value:
+        found = choose(left, right)
+        if left.kind != "float32":
+            return found
+        k = left.kernel
+        return k.select(is_nan(left), right, k.select(is_nan(right), left, found))
+
+    return function
+
+
+def _bits(value: Value) -> Value:
+    one = value.kernel.number("int32", 0x7FC00000)
+    return value.kernel.select(is_nan(value), one, value.bits("int32"))
+
+
+@cache
+def _lowered(name: str, dtypes: tuple[str, ...]) -> Formula:
+    return lower_formula(call_formula(name), dtypes)
 
 
 def _rounding(name: str) -> Callable[[Value], Value]:
@@ -122,11 +152,27 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Value]]] = MappingProxyType(
         "shl": whole.shift_left,
         "shr": whole.shift_right,
         "where": lambda condition, first, second: condition.kernel.select(condition, first, second),
+        "clamp": _clamp,
+        "fmin": _known_of(minimum),
+        "fmax": _known_of(maximum),
+        "truncdiv": whole.truncated_divide,
+        "ushr": whole.shift_right_logical,
+        "popcount": whole.count_bits,
+        "float_bits": _bits,
+        "bits_float": lambda value: value.bits("float32"),
         "isnan": is_nan,
         "isinf": _infinite,
         "isfinite": _finite,
     }
 )
+
+
+INEXACT: Final = frozenset({"digamma", "lgamma", "sinc"})
+"""Made of basic functions these leave the catalog's bound on Mesa's software card, for a reason
+that is not known; so they are refused."""
+
+SERVED: Final = (frozenset(FUNCTIONS) | frozenset(LOWERED)) - INEXACT
+"""Functions that `evaluate` knows: those above, and what the catalog makes of basic ones."""
 
 
 def evaluate(tree: Formula, inputs: Sequence[Value]) -> Value:
@@ -142,6 +188,9 @@ def evaluate(tree: Formula, inputs: Sequence[Value]) -> Value:
             known.append(kernel.pattern(node.dtype, bits))
         elif node.function == "cast":
             known.append(whole.cast(operands[0], node.dtype))
-        else:
+        elif node.function in FUNCTIONS:
             known.append(FUNCTIONS[node.function](*operands))
+        else:
+            kinds = tuple(operand.kind for operand in operands)
+            known.append(evaluate(_lowered(node.function, kinds), operands))
     return known[-1]

@@ -12,7 +12,7 @@ from app.engine.backends.vulkan.spirv import WIDTHS
 
 __all__ = [
     *("cast", "floor_divide", "floor_modulo", "power_whole", "shift_left", "shift_right"),
-    "truncated_modulo",
+    *("count_bits", "shift_right_logical", "truncated_divide", "truncated_modulo"),
 ]
 
 
@@ -137,6 +137,32 @@ def power_whole(left: Value, right: Value) -> Value:
     odd = (right & 1).differs(0)
     inverse = k.select(left.same(-1), k.select(odd, -one, one), k.select(left.same(1), 1, 0, kind))
     return k.select(right < 0, inverse, result.get())
+
+
+def truncated_divide(left: Value, right: Value) -> Value:
+    k = left.kernel
+    quotient = left / _safe_divisor(right)
+    quotient = k.select(right.same(-1), -left, quotient)
+    return k.select(right.same(0), 0, quotient)
+
+
+def shift_right_logical(left: Value, right: Value) -> Value:
+    k = left.kernel
+    valid = (right >= 0) & (right < 8 * WIDTHS[left.kind])
+    bits = left.bits(f"u{left.kind}")
+    moved = bits >> k.select(valid, right, 0).bits(bits.kind)
+    return k.select(valid, moved.bits(left.kind), 0)
+
+
+def count_bits(value: Value) -> Value:
+    """Bits that are set: pairs, then nibbles, then bytes are added up side by side."""
+    width = 8 * WIDTHS[value.kind]
+    bits = value.bits(f"u{value.kind}")
+    masks = [int(pattern * (width // 8), 16) for pattern in ("55", "33", "0f")]
+    bits = bits - ((bits >> 1) & masks[0])
+    bits = (bits & masks[1]) + ((bits >> 2) & masks[1])
+    bits = (bits + (bits >> 4)) & masks[2]
+    return ((bits * int("01" * (width // 8), 16)) >> (width - 8)).bits(value.kind)
 
 
 def shift_left(left: Value, right: Value) -> Value:
