@@ -45,7 +45,17 @@ __all__ = ["CardEngine", "Computed", "output_bytes"]
 REFUSED_RETRY_S: Final = 300.0
 DIED: Final = frozenset({"engine_died", "engine_silent", "process_unprobed"})
 """Ends while starting that say nothing against the machine: it is tried again soon."""
-ITEM_BYTES: Final = {"float32": 4, "int32": 4, "int64": 8, "bool": 1}
+ITEM_BYTES: Final = {
+    "float32": 4,
+    "int32": 4,
+    "int64": 8,
+    "bool": 1,
+    "int8": 1,
+    "int16": 2,
+    "uint8": 1,
+    "float16": 2,
+    "bfloat16": 2,
+}
 
 Reader = Callable[[BlobHash, memoryview], None]
 """Fills a view with the bytes of a blob; blocks; raises AgentError."""

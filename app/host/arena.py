@@ -172,7 +172,9 @@ class Arena:
         """
         import numpy as np
 
-        kind: np.dtype[Any] = np.dtype(dtype).newbyteorder("<")
+        # NumPy has no bfloat16: its bytes are opaque, as in the catalog.
+        plain = "V2" if dtype == "bfloat16" else dtype
+        kind: np.dtype[Any] = np.dtype(plain).newbyteorder("<")
         count = 1
         for extent in shape:
             count *= extent

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from gpugoblin.catalog.casting import STORAGE, cast_array
 from gpugoblin.catalog.formula import Formula
 from gpugoblin.catalog.formula_build import FormulaBuilder, call_formula
 from gpugoblin.catalog.spec import DTYPES, Builder, TensorSpec
@@ -45,6 +46,8 @@ def expression(builder: Builder, operands: Sequence[int], write: Callable[..., i
 
 def number(builder: Builder, value: float | int | bool, dtype: str = "float32") -> int:
     """A scalar constant."""
+    if dtype in STORAGE:
+        return builder.constant(cast_array(np.array(value, np.float32), dtype))
     return builder.constant(np.array(value, DTYPES[dtype]))
 
 

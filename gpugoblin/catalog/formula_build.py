@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from gpugoblin.catalog.casting import cast_array
 from gpugoblin.catalog.formula import Formula, FormulaNode
 from gpugoblin.catalog.scalars import SCALARS
 from gpugoblin.catalog.spec import DTYPES, Array
@@ -15,6 +16,7 @@ __all__ = ["FormulaBuilder", "call_formula", "const_bits", "const_value"]
 
 _UNSIGNED: dict[int, np.dtype[Any]] = {
     1: np.dtype("u1"),
+    2: np.dtype("<u2"),
     4: np.dtype("<u4"),
     8: np.dtype("<u8"),
 }
@@ -31,7 +33,7 @@ def const_bits(dtype: str, value: float | int | bool) -> int:
             "formula_malformed", node="const", reason=f"the dtype {dtype!r} is unknown"
         )
     target = DTYPES[dtype]
-    if target.kind == "i":
+    if target.kind in "iu":
         info = np.iinfo(target)
         if not info.min <= value <= info.max or value != int(value):
             raise GraphError(
@@ -39,7 +41,9 @@ def const_bits(dtype: str, value: float | int | bool) -> int:
             )
         value = int(value)
     with np.errstate(over="ignore"):
-        stored = np.array(value, target)
+        stored = (
+            cast_array(np.array(value), dtype) if target.kind in "fV" else np.array(value, target)
+        )
     return int(stored.view(_UNSIGNED[target.itemsize]))
 
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from gpugoblin.catalog.blocks import blocks
-from gpugoblin.catalog.casting import cast_array
+from gpugoblin.catalog.casting import STORAGE, cast_array, decoded, encoded
 from gpugoblin.catalog.formula import Formula, FormulaNode
 from gpugoblin.catalog.formula_build import const_value
 from gpugoblin.catalog.formula_check import check_formula
@@ -45,6 +45,8 @@ def evaluate_formula(formula: Formula, inputs: Sequence[Array]) -> Array:
     with np.errstate(all="ignore"):
         for box in blocks(shape):
             value, _ = _walk(formula, [np.asarray(view[box]) for view in views], None)
+            if dtypes[-1] in STORAGE:
+                value = encoded(value, dtypes[-1])
             result[box] = value
     return result
 
@@ -120,7 +122,8 @@ def _step(
 
 
 def _wide(array: Array) -> Array:
-    return array.astype(np.float64) if array.dtype.kind == "f" else array
+    numbers = decoded(array)
+    return numbers.astype(np.float64) if numbers.dtype.kind == "f" else numbers
 
 
 def _with_error(
@@ -132,7 +135,7 @@ def _with_error(
     kind = value.dtype.kind
     if kind == "b":
         return value, moved
-    if kind == "i":
+    if kind in "iu":
         if moved is None:
             return value, None
         room = float(np.iinfo(value.dtype).max) - np.abs(value.astype(np.float64))
@@ -175,6 +178,6 @@ def _cast(dtype: str, value: Array, error: Error, *, tracked: bool) -> tuple[Arr
         if dtype == "bool":
             near = np.abs(value.astype(np.float64)) <= error
             moved = np.where((error > 0) & near, 1.0, 0.0)
-    if dtype == "float32" and value.dtype.kind == "i":
+    if dtype in ("float32", *STORAGE) and value.dtype.kind in "iu":
         moved = add_errors(moved, np.abs(result) * U)
     return result, moved

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from gpugoblin.catalog.casting import STORAGE
 from gpugoblin.catalog.formula import (
     MAX_FORMULA_INPUTS,
     MAX_FORMULA_NODES,
@@ -18,6 +19,7 @@ from gpugoblin.catalog.formula import (
 from gpugoblin.catalog.formula_build import FormulaBuilder, const_value
 from gpugoblin.catalog.formula_check import check_formula
 from gpugoblin.catalog.scalars import SCALARS
+from gpugoblin.errors import GraphError
 
 __all__ = ["Derivative", "derivatives"]
 
@@ -47,6 +49,9 @@ def derivatives(formula: Formula, inputs: Sequence[str]) -> tuple[Derivative | N
         inputs: the dtypes of the inputs; only float32 has derivatives.
     """
     dtypes = check_formula(formula, inputs)
+    if any(node.function == "cast" and node.dtype in STORAGE for node in formula.nodes):
+        reason = "a stored float has no derivative: round with round_float16 or round_bfloat16"
+        raise GraphError("not_differentiable", operator="formula", reason=reason)
     builder = FormulaBuilder()
     nodes: list[int] = []
     for node in formula.nodes:

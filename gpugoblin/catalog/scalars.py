@@ -29,10 +29,10 @@ __all__ = ["SCALARS", "ScalarFunction"]
 DtypeRule = Callable[[Sequence[str]], str | None]
 
 _FLOAT: Final = ("float32",)
-_INTS: Final = ("int32", "int64")
-_NUMBERS: Final = ("float32", "int32", "int64")
-_BITS: Final = ("bool", "int32", "int64")
-_ALL: Final = ("float32", "int32", "int64", "bool")
+_INTS: Final = ("int32", "int64", "int8", "int16", "uint8")
+_NUMBERS: Final = ("float32", *_INTS)
+_BITS: Final = ("bool", *_INTS)
+_ALL: Final = ("float32", *_INTS, "bool")
 
 
 @dataclass(frozen=True, slots=True)

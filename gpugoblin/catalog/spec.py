@@ -42,8 +42,17 @@ DTYPES: Final[Mapping[str, np.dtype[Any]]] = {
     "int32": np.dtype("<i4"),
     "int64": np.dtype("<i8"),
     "bool": np.dtype("?"),
+    "int8": np.dtype("i1"),
+    "int16": np.dtype("<i2"),
+    "uint8": np.dtype("u1"),
+    "float16": np.dtype("<f2"),
+    "bfloat16": np.dtype("V2"),
 }
-"""Every dtype that a tensor of a graph may have, with its bytes on the wire (little-endian)."""
+"""Every dtype that a tensor of a graph may have, with its bytes on the wire (little-endian).
+
+float16 and bfloat16 are for storage: they are moved and cast, and computed in float32. NumPy has no
+bfloat16; its two bytes are opaque there (`V2`), so that nothing takes them for integers.
+"""
 
 MAX_RANK: Final = 8
 

@@ -23,7 +23,17 @@ __all__ = ["Header", "read_npy", "read_safetensors", "read_zarr"]
 MAX_NPY_HEADER_BYTES: Final = 64 * 1024
 MAX_SAFETENSORS_HEADER_BYTES: Final = 100 * 1024 * 1024
 MAX_ZARR_METADATA_BYTES: Final = 1024 * 1024
-_SAFETENSORS_DTYPES: Final = {"F32": "<f4", "I32": "<i4", "I64": "<i8", "BOOL": "|b1"}
+_SAFETENSORS_DTYPES: Final = {
+    "F32": "<f4",
+    "I32": "<i4",
+    "I64": "<i8",
+    "BOOL": "|b1",
+    "I8": "|i1",
+    "I16": "<i2",
+    "U8": "|u1",
+    "F16": "<f2",
+    "BF16": "|V2",
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,17 @@ from gpugoblin.wire.transport import Transport
 
 __all__ = ["ResultArray"]
 
-_SAFETENSORS_DTYPE: Final = {"float32": "F32", "int32": "I32", "int64": "I64", "bool": "BOOL"}
+_SAFETENSORS_DTYPE: Final = {
+    "float32": "F32",
+    "int32": "I32",
+    "int64": "I64",
+    "bool": "BOOL",
+    "int8": "I8",
+    "int16": "I16",
+    "uint8": "U8",
+    "float16": "F16",
+    "bfloat16": "BF16",
+}
 
 
 class ResultArray:

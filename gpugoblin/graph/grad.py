@@ -17,6 +17,7 @@ import numpy as np
 
 from gpugoblin.catalog import registry
 from gpugoblin.catalog.building import call, filled
+from gpugoblin.catalog.casting import STORAGE
 from gpugoblin.catalog.spec import DTYPES
 from gpugoblin.errors import GraphError
 from gpugoblin.graph.builder import GraphBuilder
@@ -114,6 +115,9 @@ class _Sweep:
     def _follow(self, first: int, node: Node) -> None:
         depends = any(value in self._reached for value in node.inputs)
         for place, spec in enumerate(node.outputs):
+            if depends and spec.dtype in STORAGE:
+                reason = f"{spec.dtype} only stores numbers: round with round_{spec.dtype} instead"
+                raise GraphError("not_differentiable", operator=node.operator, reason=reason)
             if depends and spec.dtype == "float32":
                 self._reached.add(first + place)
 

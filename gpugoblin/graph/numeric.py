@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpugoblin.catalog import registry
+from gpugoblin.catalog.casting import decoded
 from gpugoblin.catalog.spec import DTYPES, Array, TensorSpec
 from gpugoblin.errors import GraphError
 from gpugoblin.graph.check import check
@@ -82,7 +83,8 @@ def allowed(
             found.append(bound)
             continue
         with np.errstate(all="ignore"):
-            distance = np.abs(output.astype(np.float64) - reference.astype(np.float64))
+            exactly, theirs = (decoded(one).astype(np.float64) for one in (output, reference))
+            distance = np.abs(exactly - theirs)
         distance = np.where(np.isnan(distance), 0.0, distance)
         found.append(bound + np.minimum(distance, bound))
     return tuple(found)
@@ -102,6 +104,7 @@ def tolerance(
 
 def agrees(result: Array, reference: Array, bound: Bound | float) -> npt.NDArray[np.bool_]:
     """Element by element: equal (NaN equals NaN), or no further apart than `bound`."""
+    result, reference = decoded(result), decoded(reference)
     same = np.asarray(result == reference)
     if result.dtype.kind == "f":
         same = same | (np.isnan(result) & np.isnan(reference))

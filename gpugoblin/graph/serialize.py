@@ -33,7 +33,9 @@ __all__ = ["FORMAT_VERSION", "decode", "encode", "graph_hash"]
 
 FORMAT_VERSION: Final = 1
 _MAGIC: Final = b"gpgG"
-_DTYPES: Final = ("float32", "int32", "int64", "bool")
+_DTYPES: Final = (
+    "float32", "int32", "int64", "bool", "int8", "int16", "uint8", "float16", "bfloat16",
+)  # fmt: skip
 """Dtype codes are places in this list: it only ever grows at the end."""
 
 _NO_DTYPE: Final = 255

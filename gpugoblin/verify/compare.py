@@ -12,6 +12,7 @@ from typing import Literal
 
 import numpy as np
 
+from gpugoblin.catalog.casting import decoded
 from gpugoblin.catalog.spec import DTYPES, Array
 from gpugoblin.errors import VerifyError
 from gpugoblin.graph.ir import Graph
@@ -51,6 +52,7 @@ def _require_shapes(graph: Graph, outputs: Sequence[Array]) -> None:
 
 def _equal(first: Array, second: Array) -> bool:
     """Equal values; NaN equals NaN, and plus and minus zero are equal."""
+    first, second = decoded(first), decoded(second)
     if first.dtype.kind != "f":
         return bool(np.array_equal(first, second))
     return bool(np.all((first == second) | (np.isnan(first) & np.isnan(second))))
@@ -59,7 +61,7 @@ def _equal(first: Array, second: Array) -> bool:
 def _same_bits(first: Array, second: Array) -> bool:
     if first.dtype.kind != "f":
         return bool(np.array_equal(first, second))
-    return bool(np.array_equal(first.view(np.uint32), second.view(np.uint32)))
+    return first.tobytes() == second.tobytes()
 
 
 def _are_values(arrays: Sequence[Array]) -> bool:
@@ -75,6 +77,7 @@ def _open(one: Array, other: Array, bound: Array) -> bool:
     """Whether results within the bound differ where it says next to nothing: where it is infinite
     (beside a pole, an edge or an overflow), and in integers, whose bound is the way to the farthest
     admissible value and admits all in between and as many on the other side."""
+    one, other = decoded(one), decoded(other)
     different = (one != other) & ~((one != one) & (other != other))  # NaN equals NaN
     if one.dtype.kind == "f":
         different &= np.isinf(bound)
@@ -121,6 +124,7 @@ def compare(
 
 def _excess(one: Array, other: Array, bound: Array) -> float:
     """The largest difference in units of its bound; infinity where equality was asked."""
+    one, other = decoded(one), decoded(other)
     with np.errstate(all="ignore"):
         distance = np.abs(one.astype(np.float64) - other.astype(np.float64))
         share = np.where(distance == 0, 0.0, distance / bound)

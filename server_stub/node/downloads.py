@@ -33,7 +33,17 @@ __all__ = ["container", "covered", "indices", "region"]
 SMALL_BYTES: Final = 4 * MIB
 PIECE_BYTES: Final = MIB
 OCTETS: Final = "application/octet-stream"
-CONTAINER_DTYPES: Final = {"float32": "F32", "int32": "I32", "int64": "I64", "bool": "BOOL"}
+CONTAINER_DTYPES: Final = {
+    "float32": "F32",
+    "int32": "I32",
+    "int64": "I64",
+    "bool": "BOOL",
+    "int8": "I8",
+    "int16": "I16",
+    "uint8": "U8",
+    "float16": "F16",
+    "bfloat16": "BF16",
+}
 MAX_INDEX_TEXT: Final = 200
 
 

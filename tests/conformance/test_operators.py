@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from gpugoblin.catalog.casting import cast_array
+from gpugoblin.catalog.casting import STORAGE, cast_array
 from gpugoblin.catalog.formula import Formula
 from gpugoblin.catalog.formula_build import FormulaBuilder, call_formula
 from gpugoblin.catalog.prove import specs_of
@@ -38,6 +38,11 @@ EDGES = {
     "int32": [0, 1, -1, 2, -2, 7, 31, 32, 33, -(2**31), 2**31 - 1, 46341],
     "int64": [0, 1, -1, 2, -2, 7, 63, 64, 65, -(2**63), 2**63 - 1, 3037000500],
     "bool": [False, True],
+    "int8": [0, 1, -1, 2, -2, 7, 8, -128, 127, 100],
+    "int16": [0, 1, -1, 2, -2, 15, 16, -(2**15), 2**15 - 1, 300],
+    "uint8": [0, 1, 2, 7, 8, 128, 255, 200],
+    "float16": FLOATS,
+    "bfloat16": FLOATS,
 }
 SCALAR_CASES = [
     pytest.param(name, dtype, id=f"{name}-{dtype}")
@@ -99,13 +104,20 @@ def test_scalar_function_at_its_edges(backend: Backend, name: str, dtype: str) -
 def test_cast_inside_a_formula_is_the_cast_operator(
     backend: Backend, source: str, target: str
 ) -> None:
-    edges = np.array(EDGES[source], DTYPES[source])
+    edges = stored(source)
     expected = cast_array(edges, target)
     operator = graph_of(OPERATORS["cast@1"], [edges], dtype=target)
     np.testing.assert_array_equal(backend.evaluate(operator, [edges])[0], expected)
     if source != target:
         formula = graph_of(OPERATORS["formula@1"], [edges], tree=cast_tree(target))
         np.testing.assert_array_equal(backend.evaluate(formula, [edges])[0], expected)
+
+
+def stored(dtype: str) -> Array:
+    if dtype in STORAGE:
+        with np.errstate(over="ignore"):
+            return cast_array(np.array(EDGES[dtype], np.float32), dtype)
+    return np.array(EDGES[dtype], DTYPES[dtype])
 
 
 def cast_tree(target: str) -> Formula:

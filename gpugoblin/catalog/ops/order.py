@@ -53,7 +53,7 @@ def _farthest(distance: Array, admissible: Array, axis: int) -> Array:
 
 def _arg_infer(inputs: Sequence[TensorSpec], attributes: Attributes) -> tuple[TensorSpec, ...]:
     spec = inputs[0]
-    require_dtype("reduce_arg", spec, tuple(DTYPES))
+    require_dtype("reduce_arg", spec, (*_NUMBERS, "bool"))
     require_rank("reduce_arg", spec, 1)
     axis = require_axis("reduce_arg", "axis", int_attribute(attributes, "axis"), spec.rank)
     if spec.shape[axis] == 0:

