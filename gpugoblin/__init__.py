@@ -64,7 +64,7 @@ _NAMES: Final = {
     "gpugoblin.capture.array": "Array",
     "gpugoblin.capture.blocks": "function map_blocks",
     "gpugoblin.capture.compound_functions": """
-        acosh asinh atanh conj copysign hypot logaddexp positive real signbit
+        acosh asinh atanh conj copysign hypot logaddexp nextafter positive real signbit
     """,
     "gpugoblin.capture.creation": """
         arange asarray empty empty_like eye full full_like linspace meshgrid ones ones_like tril
@@ -90,7 +90,7 @@ _NAMES: Final = {
         all any argmax argmin count_nonzero diff max mean min prod std sum var
     """,
     "gpugoblin.capture.refusals": """
-        imag nextafter nonzero unique_all unique_counts unique_inverse unique_values
+        imag nonzero unique_all unique_counts unique_inverse unique_values
     """,
     "gpugoblin.capture.scalar_functions": """
         abs acos add asin atan atan2 bitwise_and bitwise_invert bitwise_left_shift bitwise_or

@@ -25,6 +25,7 @@ __all__ = [
     "copysign",
     "hypot",
     "logaddexp",
+    "nextafter",
     "positive",
     "real",
     "signbit",
@@ -117,6 +118,12 @@ def logaddexp(x1: Operand, x2: Operand) -> Array:
     found = write("add", write("max", first, second), more)
     same = write("add", first, _LOG_2)
     return Array(select(write("eq", first, second), same, found, place))
+
+
+def nextafter(x1: Operand, x2: Operand) -> Array:
+    """The float32 that comes after `x1` toward `x2`."""
+    place = caller()
+    return Array(elementwise("nextafter", _pair(x1, x2, place), place))
 
 
 def positive(x: ArrayLike) -> Array:

@@ -175,6 +175,7 @@ _TABLE: Final[dict[object, Function]] = {
     np.logical_not: scalar_functions.logical_not,
     np.logical_or: scalar_functions.logical_or,
     np.logical_xor: scalar_functions.logical_xor,
+    np.nextafter: compound_functions.nextafter,
     np.positive: compound_functions.positive,
     np.signbit: compound_functions.signbit,
     np.square: scalar_functions.square,

@@ -13,7 +13,7 @@ from gpugoblin.capture.caller import caller
 from gpugoblin.errors import CaptureError
 
 __all__ = [
-    "FFT", "LINALG", "REFUSED", "imag", "nextafter", "nonzero", "refusal", "unique_all",
+    "FFT", "LINALG", "REFUSED", "imag", "nonzero", "refusal", "unique_all",
     "unique_counts", "unique_inverse", "unique_values",
 ]  # fmt: skip
 
@@ -24,7 +24,6 @@ _NUMPY: Final = "Take the numbers first, x.compute(), and use NumPy's."
 
 REFUSED: Final = {
     "imag": (_COMPLEX, "The imaginary part of real numbers is gg.zeros_like(x)."),
-    "nextafter": ("the catalog has no scalar function that steps through the floats", _NUMPY),
     "nonzero": (_COUNT, "Keep the shape with gg.where(condition, x, 0), or use gg.topk."),
     "unique_all": (_COUNT, _NUMPY),
     "unique_counts": (_COUNT, "Count with gg.searchsorted against known values, or NumPy's."),
@@ -68,7 +67,6 @@ def refusal(name: str, reason: str, fix: str) -> Callable[..., NoReturn]:
 
 
 imag = refusal("imag", *REFUSED["imag"])
-nextafter = refusal("nextafter", *REFUSED["nextafter"])
 nonzero = refusal("nonzero", *REFUSED["nonzero"])
 unique_all = refusal("unique_all", *REFUSED["unique_all"])
 unique_counts = refusal("unique_counts", *REFUSED["unique_counts"])

@@ -41,6 +41,12 @@ def test_of_two(
         agree(function(-2.0, X[:-1]), expected(np.float32(-2), X[:-1]), absolute=0)
 
 
+def test_the_next_float() -> None:
+    for toward in (3.0, -np.inf):
+        found = compute(gg.nextafter(X[:-1], toward))
+        np.testing.assert_array_equal(found, np.nextafter(X[:-1], np.float32(toward)))
+
+
 def test_signs_and_reals() -> None:
     np.testing.assert_array_equal(compute(gg.signbit(X[:-1])), np.signbit(X[:-1]))
     assert not compute(gg.signbit(np.array([2], np.int32)))[0]
