@@ -12,6 +12,7 @@ sampled rows against float64.
 from __future__ import annotations
 
 import argparse
+import datetime
 import importlib
 import json
 import time
@@ -244,7 +245,12 @@ def main() -> None:
         shown = "not run" if one.value is None else f"{one.value:10.2f} {one.unit}"
         print(f"{one.what:48} {shown}{beside}  {one.note}", flush=True)
     if given.json:
-        content = {"machine": about, "rows": [asdict(one) for one in rows]}
+        content = {
+            "area": "engines_vulkan",
+            "date": datetime.date.today().isoformat(),
+            "machine": about,
+            "rows": [asdict(one) for one in rows],
+        }
         given.json.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
 

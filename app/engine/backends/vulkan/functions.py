@@ -168,8 +168,8 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Value]]] = MappingProxyType(
 
 
 INEXACT: Final = frozenset({"digamma", "lgamma", "sinc"})
-"""Made of basic functions these leave the catalog's bound on Mesa's software card, for a reason
-that is not known; so they are refused."""
+"""Made of basic functions these leave the catalog's bound on the software card of Mesa 22.3 (not on
+an NVIDIA card), for a reason that is not known; so they are refused."""
 
 SERVED: Final = (frozenset(FUNCTIONS) | frozenset(LOWERED)) - INEXACT
 """Functions that `evaluate` knows: those above, and what the catalog makes of basic ones."""
