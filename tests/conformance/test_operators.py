@@ -107,6 +107,8 @@ def test_cast_inside_a_formula_is_the_cast_operator(
     edges = stored(source)
     expected = cast_array(edges, target)
     operator = graph_of(OPERATORS["cast@1"], [edges], dtype=target)
+    if not backend.serves(operator):
+        pytest.skip(f"{backend.name} does not have these dtypes")
     np.testing.assert_array_equal(backend.evaluate(operator, [edges])[0], expected)
     if source != target:
         formula = graph_of(OPERATORS["formula@1"], [edges], tree=cast_tree(target))
