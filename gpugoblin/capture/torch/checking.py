@@ -20,6 +20,7 @@ from gpugoblin.capture.torch.gradients import GradientErrors, Run, compare_gradi
 from gpugoblin.capture.torch.ladder import Climbed, climb
 from gpugoblin.capture.torch.library import load_torch
 from gpugoblin.capture.torch.refusals import refusal_of
+from gpugoblin.capture.torch.signs import needs_signs
 from gpugoblin.capture.torch.wrapping import Program, make_program
 from gpugoblin.catalog.registry import catalog_hash
 from gpugoblin.errors import CaptureError, GoblinError
@@ -160,18 +161,20 @@ def check_here(program: Program) -> CheckReport:
     return check_climbed(program, found)
 
 
-def check_climbed(program: Program, found: Climbed, run: Run = interpret) -> CheckReport:
+def check_climbed(
+    program: Program, found: Climbed, run: Run = interpret, *, gradients: bool = True
+) -> CheckReport:
     """What there is to say about a graph that was found; `run` computes its gradients."""
-    gradients, refusal = _gradients(program, found, run)
+    errors, refusal = _gradients(program, found, run) if gradients else (None, "")
     return CheckReport(
         captured=True,
         rung=found.rung,
         nodes=len(found.lowered.graph.nodes),
         value_error=found.difference,
         wide_error=_wide_error(program, found),
-        gradient_error=None if gradients is None else gradients.error,
-        gradient_bound=None if gradients is None else gradients.bound,
-        gradient_worst="" if gradients is None else gradients.worst,
+        gradient_error=None if errors is None else errors.error,
+        gradient_bound=None if errors is None else errors.bound,
+        gradient_worst="" if errors is None else errors.worst,
         gradient_refusal=refusal,
     )
 
@@ -190,7 +193,7 @@ def _gradients(program: Program, found: Climbed, run: Run) -> tuple[GradientErro
 def _wide_error(program: Program, found: Climbed) -> float | None:
     if found.difference is None:
         return None
-    wide = double_values(program)
+    wide = double_values(program, signs=needs_signs(found.lowered.graph))
     if wide is None:
         return None
     gaps = [difference(np.asarray(one), two) for one, two in zip(found.values, wide, strict=True)]

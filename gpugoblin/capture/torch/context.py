@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -21,8 +21,13 @@ from gpugoblin.catalog.scalars import SCALARS
 from gpugoblin.catalog.spec import DTYPES, Array, AttrValue, TensorSpec
 from gpugoblin.errors import GraphError
 from gpugoblin.graph.builder import GraphBuilder
+from gpugoblin.graph.ir import Graph
 
-__all__ = ["Context", "Unsupported", "normal_axes", "normal_axis"]
+__all__ = ["NARROW", "Context", "Unsupported", "normal_axes", "normal_axis"]
+
+
+NARROW: Final = {"uint8": (0, 255), "int8": (-128, 127), "int16": (-32768, 32767)}
+"""Integers that int32 stands for while the catalog lacks them, with their ranges."""
 
 
 class Unsupported(Exception):
@@ -42,6 +47,10 @@ def normal_axes(axes: int | Sequence[int] | None, rank: int) -> tuple[int, ...]:
     return tuple(sorted({normal_axis(axis, rank) for axis in given})) if rank else ()
 
 
+def _no_bodies(module: Any, specs: Sequence[TensorSpec]) -> Graph:
+    raise Unsupported("a loop inside this")
+
+
 @dataclass(slots=True)
 class Context:
     """The state that lowering rules share.
@@ -50,14 +59,16 @@ class Context:
         large: arrays too large for a constant, by the builder's number of their input.
         key: the input of random numbers, once one was drawn.
         draws: how many draws were made.
-        needed: what decides whether a captured number is known: values that are constants.
+        lower_body: lowers the body of a loop, for inputs of given specs.
+        most_constant_bytes: larger arrays become inputs.
     """
 
     builder: GraphBuilder
     large: dict[int, Array] = field(default_factory=dict)
     key: Callable[[], int] | None = None
     draws: int = 0
-    known: dict[int, Array] = field(default_factory=dict)
+    lower_body: Callable[[Any, Sequence[TensorSpec]], Graph] = _no_bodies
+    most_constant_bytes: int = 1 << 16
 
     def spec(self, value: Value) -> TensorSpec:
         return self.builder.spec(value.number)
@@ -107,6 +118,8 @@ class Context:
             Unsupported: the catalog lacks it.
         """
         name = dtype_name(dtype)
+        if name not in DTYPES and name in NARROW:
+            return "int32"
         if name not in DTYPES:
             raise Unsupported(f"the dtype {name} is not one of {', '.join(DTYPES)}")
         return name
@@ -123,7 +136,7 @@ class Context:
             if not isinstance(operand, Value):
                 return operand
             spec = self.spec(operand)
-            dtype = getattr(torch, spec.dtype)
+            dtype: Any = getattr(torch, spec.dtype)
             return torch.empty((1,) * min(1, spec.rank), dtype=dtype, device="meta")
 
         state = seen(operands[0])
@@ -161,19 +174,19 @@ class Context:
         )
 
     def stopped(self, value: Value) -> Value:
-        """The same numbers, through which no gradient passes: steps of 2^-100 have none.
+        """The same numbers, through which no gradient passes, as none passes through bits."""
+        return self._bits(value) if self.dtype(value) == "float32" else value
 
-        Numbers from 2^24 on are integers; smaller ones keep all their bits down to 2^-77.
-        """
-        if not self.floating(value):
-            return value
-        dtype = self.dtype(value)
-        numbers = (self.number(one, dtype) for one in (2.0**24, 2.0**100, 2.0**-100))
+    def _bits(self, value: Value) -> Value:
+        return self.formula((value,), lambda f, x: f.call("bits_float", f.call("float_bits", x)))
 
-        def write(f: FormulaBuilder, x: int, whole: int, up: int, down: int) -> int:
-            small = f.call("mul", f.call("floor", f.call("mul", x, up)), down)
-            inside = f.call("lt", f.call("abs", x), whole)
-            return f.call("where", inside, small, f.call("floor", x))
+    def wrapped(self, value: Value, dtype: str) -> Value:
+        """An int32 that stands for a narrow integer, brought into its range as that wraps."""
+        low, high = NARROW[dtype]
+        numbers = (self.number(-low, "int32"), self.number(high - low, "int32"))
+
+        def write(f: FormulaBuilder, x: int, shift: int, mask: int) -> int:
+            return f.call("sub", f.call("and", f.call("add", x, shift), mask), shift)
 
         return self.formula((value, *numbers), write)
 
@@ -197,12 +210,14 @@ class Context:
         Raises:
             Unsupported: it holds NaN, or the catalog lacks its dtype.
         """
+        if array.dtype.name not in DTYPES and array.dtype.name in NARROW:
+            array = array.astype(np.int32)
         name = array.dtype.name
         if name not in DTYPES:
             raise Unsupported(f"the dtype {name} is not one of {', '.join(DTYPES)}")
         if array.dtype.kind == "f" and np.isnan(array).any():
             raise Unsupported("a constant array holds NaN, and a graph has none")
-        if array.nbytes > 1 << 16:
+        if array.nbytes > self.most_constant_bytes:
             spec = TensorSpec(name, tuple(array.shape))
             value = Value(self.builder.input(spec))
             self.large[value.number] = array

@@ -18,6 +18,7 @@ from gpugoblin.capture.torch.compare import graph_inputs
 from gpugoblin.capture.torch.ladder import tensors_of
 from gpugoblin.capture.torch.library import dtype_name, load_torch, numpy_of
 from gpugoblin.capture.torch.lowering import LoweredGraph
+from gpugoblin.capture.torch.signs import catalog_signs, needs_signs
 from gpugoblin.capture.torch.wrapping import Program, flat_tensors
 from gpugoblin.catalog.spec import Array
 from gpugoblin.graph.grad import gradient
@@ -71,7 +72,7 @@ def compare_gradients(
         and lowered.graph.inputs[place].dtype == "float32"
     ]
     wanted = [(kind, name) for _, kind, name in names]
-    with _eager_attention():
+    with _eager_attention(), catalog_signs(needs_signs(lowered.graph)):
         narrow = _torch_gradients(program, wanted, wide=False)
         if narrow is None:
             return None
@@ -188,14 +189,14 @@ def _copied(program: Program, wide: bool) -> tuple[Any, Any, dict[tuple[str, str
     return module, replaced((program.args, program.kwargs), iter(leaves)), tensors
 
 
-def double_values(program: Program) -> list[Array] | None:
+def double_values(program: Program, *, signs: bool = False) -> list[Array] | None:
     """The results in float64, None for a program that cannot be run so."""
     torch = load_torch()
     kept = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
     try:
         module, given, _ = _copied(program, True)
-        with torch.no_grad():
+        with torch.no_grad(), catalog_signs(signs):
             return [np.asarray(numpy_of(one)) for one in module(*given[0], **given[1])]
     except Exception:
         return None

@@ -8,17 +8,18 @@ one operator.
 from __future__ import annotations
 
 import operator as python_operator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from gpugoblin.capture.caller import Place
-from gpugoblin.capture.torch.context import Context, Unsupported
+from gpugoblin.capture.torch.context import NARROW, Context, Unsupported
 from gpugoblin.capture.torch.families import lookup
-from gpugoblin.capture.torch.library import load_torch
+from gpugoblin.capture.torch.library import dtype_name, load_torch
 from gpugoblin.capture.torch.lines import place_of_node
 from gpugoblin.capture.torch.tracing import Slot, Traced
 from gpugoblin.capture.torch.values import Pair, Value
-from gpugoblin.catalog.spec import Array, TensorSpec
+from gpugoblin.catalog.spec import DTYPES, Array, TensorSpec
 from gpugoblin.errors import CaptureError, GraphError
 from gpugoblin.graph.builder import GraphBuilder
 from gpugoblin.graph.ir import Graph
@@ -32,6 +33,12 @@ _SILENT: Final = (
     *("_linalg_check_errors", "_async_error", "record_stream"),
 )
 """Checks that the trace wrote down; they have no result."""
+
+_WRAPPING: Final = (
+    *("add", "sub", "rsub", "mul", "neg", "abs", "pow", "square", "_to_copy", "to", "fill", "sum"),
+    *("bitwise_not", "bitwise_left_shift", "__lshift__", "floor_divide", "cumsum", "prod"),
+)
+"""Operators whose result can leave the range of a narrow integer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,13 +84,17 @@ def lower_trace(traced: Traced) -> LoweredGraph:
     return _Walk(traced).run()
 
 
+def _lower_body(module: Any, specs: Sequence[TensorSpec]) -> Graph:
+    return _Walk(Traced(module.graph, (), (), module)).body(specs)
+
+
 class _Walk:
     """The state of one lowering."""
 
     def __init__(self, traced: Traced) -> None:
         self._traced = traced
         self._builder = GraphBuilder()
-        self._context = Context(self._builder, key=self._key)
+        self._context = Context(self._builder, key=self._key, lower_body=_lower_body)
         self._inputs: list[tuple[int, Input]] = []
         self._known: dict[Any, Any] = {}
         self._places: dict[int, Place] = {}
@@ -91,18 +102,30 @@ class _Walk:
 
     def run(self) -> LoweredGraph:
         self._declare()
+        return self._finish(self._walked(map(self._slot, self._traced.slots)))
+
+    def body(self, specs: Sequence[TensorSpec]) -> Graph:
+        """The trace as a program of its own: no weights, no random numbers, no large constants."""
+        self._context.key = None
+        self._context.most_constant_bytes = 1 << 20
+        given = [Value(self._builder.input(spec)) for spec in specs]
+        outputs = self._walked(iter(given))
+        if not all(isinstance(one, Value) for one in outputs):
+            raise Unsupported("a loop's body that gives complex numbers or no tensors")
+        return self._builder.build([one.number for one in outputs])
+
+    def _walked(self, placeholders: Iterator[Any]) -> list[Any]:
         outputs: list[Any] = []
-        placeholders = iter(self._traced.slots)
         for node in self._traced.graph.nodes:
             if node.op == "placeholder":
-                self._known[node] = self._slot(next(placeholders))
+                self._known[node] = next(placeholders)
             elif node.op == "get_attr":
                 self._known[node] = self._attribute(node)
             elif node.op == "output":
                 outputs = list(self._value(node.args[0]))
             else:
                 self._known[node] = self._call(node)
-        return self._finish(outputs)
+        return outputs
 
     # inputs
 
@@ -215,10 +238,20 @@ class _Walk:
             if cause.code == "over_limit":
                 raise self._over(node, cause) from cause
             raise self._refused(node, name, args, cause.what.rstrip(".")) from cause
+        found = self._narrowed(node, name, found)
         place = place_of_node(node)
         for number in range(before, len(self._builder)):
             self._places[number] = place
         return found
+
+    def _narrowed(self, node: Any, name: str, found: Any) -> Any:
+        """Narrow integers wrap where arithmetic or a cast can have left their range."""
+        dtype = dtype_name(getattr(node.meta.get("val"), "dtype", ""))
+        if dtype in DTYPES or dtype not in NARROW or not isinstance(found, Value):
+            return found
+        if name.partition(".")[0] not in _WRAPPING or self._context.dtype(found) != "int32":
+            return found
+        return self._context.wrapped(found, dtype)
 
     # refusals
 

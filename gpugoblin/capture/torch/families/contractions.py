@@ -200,3 +200,13 @@ def math_attention(
         raise Unsupported("attention with a given dropout mask")
     found = attention(c, query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
     return found, None
+
+
+@aten("_grouped_mm", "transformers.grouped_mm_fallback")
+def grouped_mm(c: Context, x: Value, weight: Value, ends: Value | None = None, *_: Any) -> Value:
+    """Rows in the order of their groups, which end at `ends`, times the matrix of the group."""
+    if ends is None or len(c.shape(x)) != 2 or len(c.shape(weight)) != 3:
+        raise Unsupported("grouped_mm but of rows [m, k] and matrices [g, k, n]")
+    groups = c.shape(weight)[0]
+    before = c.concat([c.filled((1,), 0, c.dtype(ends)), c.cut(ends, 0, 0, groups - 1)], 0)
+    return c.op("grouped_matmul", [x, weight, c.call("sub", ends, before)])

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+
 from gpugoblin.capture.torch.context import Context, Unsupported
 from gpugoblin.capture.torch.registry import aten
 from gpugoblin.capture.torch.values import Value
@@ -118,3 +122,27 @@ def _soft(
         return total
     count = 1 if axis == 0 else c.spec(scores).count // max(1, shape[axis])
     return c.call("div", total, c.number(float(count), "float32"))
+
+
+@aten("_ctc_loss")
+def ctc_loss(
+    c: Context,
+    logs: Value,
+    labels: Value,
+    steps: Any,
+    lengths: Any,
+    blank: int = 0,
+    zero_infinity: bool = False,
+) -> tuple[Value, None]:
+    """The losses of the examples; labels one behind the other are not taken."""
+    if len(c.shape(labels)) != 2:
+        raise Unsupported("ctc_loss with the labels of all examples in one line")
+    counts = [
+        one if isinstance(one, Value) else c.constant(np.array(one, np.int64))
+        for one in (steps, lengths)
+    ]
+    found = c.op("ctc", [logs, labels, *(c.cast(one, "int64") for one in counts)], blank=blank)
+    if zero_infinity:
+        zero = c.number(0.0, c.dtype(found))
+        found = c.call("where", c.call("isinf", found), zero, found)
+    return found, None
