@@ -4,7 +4,7 @@ The zoo is test data outside the repository: a folder with `zoo.py`, whose dicti
 name to (group, builder), and the builder gives (module, args, kwargs). Its path is in
 GPUGOBLIN_ZOO; GPUGOBLIN_ZOO_ONLY names parts of names to run alone, and with
 GPUGOBLIN_ZOO_GRADIENTS=0 gradients are left out. Each program runs in a process
-of its own. The details of all programs are in `benchmarks/results/zoo_programs.json`, from which
+of its own. The details of all programs are in `benchmarks/results/programs/zoo.json`, from which
 the table in the docs is made.
 """
 
@@ -40,7 +40,7 @@ from gpugoblin.errors import CaptureError
 
 __all__ = ["PROGRAMS", "Outcome", "measure"]
 
-PROGRAMS: Final = RESULTS / "zoo_programs.json"
+PROGRAMS: Final = RESULTS / "programs" / "zoo.json"
 _SECONDS: Final = 560.0
 
 
@@ -251,6 +251,7 @@ def _keep(outcomes: dict[str, Outcome]) -> None:
     for one in rows:
         one["seconds"] = round(one["seconds"], 1)
         one["line"] = one["line"].replace(f"{os.environ['GPUGOBLIN_ZOO'].rstrip('/')}/", "")
+    PROGRAMS.parent.mkdir(parents=True, exist_ok=True)
     PROGRAMS.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
 
 

@@ -318,10 +318,43 @@ def decisions() -> str:
     return "".join(lines)
 
 
+def zoo() -> str:
+    path = ROOT / "benchmarks" / "results" / "programs" / "zoo.json"
+    programs = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+    captured = sum(one["captured"] for one in programs)
+    text = (
+        "# The zoo\n\nPrograms of PyTorch users that were tried, by `scripts/bench zoo`: image and "
+        "language models (tiny, random\nweights) and scientific programs. Errors are over the "
+        "largest number of the result, or the largest gradient;\nvalues are of the CPU backend "
+        "against eager, gradients against PyTorch in float64.\n\n"
+        f"{captured} of {len(programs)} are captured.\n\n"
+    )
+    rows = [
+        (
+            f"`{one['name']}`",
+            one["rung"] if one["captured"] else f"no: `{one['code']}` {one['operator']}",
+            one["nodes"] or "",
+            _error(one["backend_error"], one["backend_refusal"], one["captured"], "random"),
+            _error(one["gradient_error"], one["gradient_refusal"], False, "")
+            if one["compared"]
+            else "not run",
+        )
+        for one in programs
+    ]
+    return text + table(("program", "captured by", "operators", "values", "gradients"), rows)
+
+
+def _error(value: float | None, refusal: str, captured: bool, otherwise: str) -> str:
+    if refusal:
+        return "refused"
+    return f"{value:.1e}" if value is not None else otherwise if captured else ""
+
+
 PAGES: dict[str, Callable[[], str]] = {
     "decisions/README.md": decisions,
     "researcher/array-api.md": array_api,
     "researcher/onnx-tests.md": onnx_tests,
+    "researcher/zoo.md": zoo,
     "reference/operators.md": operators,
     "reference/messages.md": messages,
     "reference/errors.md": errors,

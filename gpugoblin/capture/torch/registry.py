@@ -46,6 +46,8 @@ def aten(*names: str) -> Callable[[_Rule], _Rule]:
 def lookup(name: str) -> Rule | None:
     """The rule of `add.Tensor`: its own, or that of `add`. `select_copy` is `select`: a graph has
     no views, so all results are copies."""
+    if name.rpartition(".")[0] in TABLE:
+        return TABLE.get(name) or TABLE[name.rpartition(".")[0]]
     base, _, overload = name.partition(".")
     plain = base.removesuffix("_copy") if base not in TABLE else base
     return TABLE.get(f"{plain}.{overload}") or TABLE.get(plain)

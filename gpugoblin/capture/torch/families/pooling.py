@@ -72,7 +72,7 @@ def _maximum(
     return c.op("pool", [x], function="max", **given)
 
 
-@aten("max_pool2d_with_indices", "_low_memory_max_pool_with_offsets")
+@aten("max_pool2d_with_indices")
 def max_pool2d_with_indices(c: Context, x: Value, *given: Any, **named: Any) -> tuple[Value, None]:
     return _maximum(2, c, x, *given, **named), None
 
@@ -142,7 +142,8 @@ def _register_averages() -> None:
         def adaptive(c: Context, x: Value, size: Any, rank: int = rank) -> Value:
             return _adaptive_average(c, x, _each(size, rank))
 
-        register(f"_adaptive_avg_pool{rank}d", adaptive)
+        if rank > 1:
+            register(f"_adaptive_avg_pool{rank}d", adaptive)
         register(f"adaptive_avg_pool{rank}d", adaptive)
 
         def largest(c: Context, x: Value, size: Any, rank: int = rank) -> tuple[Value, None]:
