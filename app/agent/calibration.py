@@ -73,9 +73,9 @@ def _best_s(engine: Engine, graph: bytes, nbytes: int, look: Callable[[], None])
     inputs = (engine.inputs.allocate(nbytes), engine.inputs.allocate(nbytes))
     output = engine.outputs.allocate(nbytes)
     for slot in inputs:
-        view = engine.inputs.view(slot)
-        for start in range(0, nbytes, MIB):
-            view[start : start + MIB] = bytes(min(MIB, nbytes - start))
+        with engine.inputs.view(slot) as view:  # an error's traceback must not keep the arena
+            for start in range(0, nbytes, MIB):
+                view[start : start + MIB] = bytes(min(MIB, nbytes - start))
     try:
         task = EngineTask(graph, inputs, (output,), predicted_s=LIMIT_S)
         times_s = [_run_s(engine, task, look) for _ in range(ROUNDS)]
