@@ -42,14 +42,18 @@ class Program:
         return {name[cut:]: tensor for name, tensor in pairs}
 
 
-def named_tensors(given: object, name: str = "") -> list[tuple[str, Any]]:
-    """Every tensor inside tuples, lists, dictionaries and data classes, with its path."""
-    torch = load_torch()
+def named_tensors(given: object, name: str = "", kind: type | None = None) -> list[tuple[str, Any]]:
+    """Every tensor inside tuples, lists, dictionaries and data classes, with its path.
+
+    Args:
+        kind: torch.Tensor, for callers inside a trace, where nothing can be imported.
+    """
+    tensor: Any = load_torch().Tensor if kind is None else kind
     found: list[tuple[str, Any]] = []
     stack: list[tuple[str, Any]] = [(name, given)]
     while stack:
         path, value = stack.pop()
-        if isinstance(value, torch.Tensor):
+        if isinstance(value, tensor):
             found.append((path or "0", value))
         else:
             stack.extend(reversed(list(_parts(path, value))))
@@ -67,8 +71,8 @@ def _parts(path: str, value: Any) -> list[tuple[str, Any]]:
     return []
 
 
-def flat_tensors(given: object) -> tuple[Any, ...]:
-    return tuple(tensor for _, tensor in named_tensors(given))
+def flat_tensors(given: object, kind: type | None = None) -> tuple[Any, ...]:
+    return tuple(tensor for _, tensor in named_tensors(given, kind=kind))
 
 
 def make_program(
@@ -76,6 +80,7 @@ def make_program(
 ) -> Program:
     """The wrapper around a module or a function."""
     torch = load_torch()
+    kind: type = torch.Tensor
     given = dict(kwargs or {})
 
     class Flat(torch.nn.Module):  # type: ignore[misc, name-defined, unused-ignore]
@@ -86,7 +91,7 @@ def make_program(
             self.inner = inner
 
         def forward(self, *values: Any, **named: Any) -> tuple[Any, ...]:
-            return flat_tensors(self.inner(*values, **named))
+            return flat_tensors(self.inner(*values, **named), kind)
 
     class Function(torch.nn.Module):  # type: ignore[misc, name-defined, unused-ignore]
         """A function as a module."""

@@ -38,7 +38,6 @@ def scan(
         "body": body,
         "carries": len(carried),
         "slices": len(slices),
-        "length": length,
     }
     return c.ops("scan", [*carried, *slices, *others], length=length, **given)
 
