@@ -11,7 +11,7 @@ from typing import Any
 from gpugoblin.capture.torch.handover import read_capture, write_capture
 from gpugoblin.capture.torch.isolation import isolated
 from gpugoblin.capture.torch.ladder import climb
-from gpugoblin.capture.torch.library import load_torch
+from gpugoblin.capture.torch.library import load_torch, load_tracers
 from gpugoblin.capture.torch.program import Captured, weights_of
 from gpugoblin.capture.torch.wrapping import Program, make_program
 from gpugoblin.errors import CaptureError
@@ -53,7 +53,10 @@ def run_apart(
     work: Callable[[], bytes], label: str, isolate: bool, timeout_seconds: float
 ) -> bytes:
     """The bytes of `work`, from a child unless that is not wished."""
-    return isolated(lambda: quietly(work), label, timeout_seconds) if isolate else work()
+    if not isolate:
+        return work()
+    load_tracers()
+    return isolated(lambda: quietly(work), label, timeout_seconds)
 
 
 def quietly(work: Callable[[], bytes]) -> bytes:

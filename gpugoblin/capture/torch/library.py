@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from importlib import import_module
 from typing import Any
 
 from gpugoblin.errors import CaptureError
 
-__all__ = ["dtype_name", "load_torch", "numpy_of"]
+__all__ = ["dtype_name", "load_torch", "load_tracers", "numpy_of"]
 
 
 def load_torch() -> Any:
@@ -20,6 +21,15 @@ def load_torch() -> Any:
         return import_module("torch")
     except ImportError as cause:
         raise CaptureError("torch_missing", reason=str(cause)) from cause
+
+
+def load_tracers() -> None:
+    """Imports what torch traces with. Done before a fork, it is done once and not in every child.
+
+    A torch without that module imports it where it has it, in the child.
+    """
+    with contextlib.suppress(ImportError):
+        import_module("torch.export._trace")
 
 
 def dtype_name(dtype: object) -> str:

@@ -122,7 +122,8 @@ class _Walk:
             elif node.op == "get_attr":
                 self._known[node] = self._attribute(node)
             elif node.op == "output":
-                outputs = list(self._value(node.args[0]))
+                given = self._value(node.args[0])
+                outputs = list(given) if isinstance(given, list | tuple) else [given]
             else:
                 self._known[node] = self._call(node)
         return outputs

@@ -1,0 +1,48 @@
+"""Every rung of the ladder gives the program, with its weights by name."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from gpugoblin.capture.torch.capturing import quietly
+from gpugoblin.capture.torch.compare import difference, run_graph
+from gpugoblin.capture.torch.isolation import isolated
+from gpugoblin.capture.torch.ladder import eager, tensors_of
+from gpugoblin.capture.torch.library import load_tracers
+from gpugoblin.capture.torch.lowering import lower_trace
+from gpugoblin.capture.torch.tracing import RUNGS
+from gpugoblin.capture.torch.wrapping import make_program
+from tests.helpers.torch_programs import numbers, torch_or_skip
+
+torch = torch_or_skip()
+
+
+class Counted(torch.nn.Module):  # type: ignore[misc, name-defined]
+    """A weight, and buffers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = torch.nn.Linear(4, 3)
+        self.norm = torch.nn.BatchNorm1d(3)
+
+    def forward(self, x: object) -> object:
+        return torch.relu(self.norm(self.layer(x)))
+
+
+@pytest.mark.parametrize("rung", [0, 1, 2, 3], ids=[name for name, _ in RUNGS])
+def test_a_rung_gives_the_program(rung: int) -> None:
+    torch.manual_seed(0)
+    program = make_program(Counted().eval(), (numbers(5, 4),), {})
+
+    def work() -> bytes:
+        found = lower_trace(RUNGS[rung][1](program))
+        (result,) = run_graph(found, tensors_of(program))
+        (expected,) = eager(program)
+        names = [one.name for one in found.inputs if one.kind == "parameter"]
+        return msgspec.json.encode([sorted(names), difference(result, expected)])
+
+    load_tracers()
+    names, gap = msgspec.json.decode(isolated(lambda: quietly(work), "rung", 60.0))
+    assert names == ["layer.bias", "layer.weight", "norm.bias", "norm.weight"]
+    assert gap < 1e-6
