@@ -28,6 +28,11 @@ TENSOR_DTYPES: Mapping[str, np.dtype[Any]] = MappingProxyType(
         "int32": np.dtype("<i4"),
         "int64": np.dtype("<i8"),
         "bool": np.dtype("?"),
+        "int8": np.dtype("i1"),
+        "int16": np.dtype("<i2"),
+        "uint8": np.dtype("u1"),
+        "float16": np.dtype("<f2"),
+        "bfloat16": np.dtype("V2"),
     }
 )
 """The dtypes of the wire (`gpugoblin.wire.bounds.Dtype`) and their bytes."""

@@ -2,7 +2,7 @@
 
 Owns: the one way in which tensors leave the store as a file of a format that others read. Small
 ones only: the library wants all tensors in memory. Large results are written tile by tile by the
-lab node's workers.
+lab node's workers. bfloat16 is not taken: the library's NumPy half has no such dtype.
 """
 
 from __future__ import annotations

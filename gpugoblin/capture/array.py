@@ -46,7 +46,7 @@ class Array(Operators):
     """A lazy array: a shape, a dtype, and how to compute it.
 
     Made by `gg.open`, `gg.array` and by computing with other arrays. Nothing runs before `save` or
-    `compute`. dtypes: float32, int32, int64, bool; how they combine stands in `capture/dtypes.py`.
+    `compute`. dtypes: those of the catalog; how they combine stands in `capture/dtypes.py`.
     """
 
     __slots__ = ("_block_axis", "_value")

@@ -2,7 +2,7 @@
 
 Owns: the promotion table, and the refusals that name the fix. The rules, in full:
 
-* the dtypes are float32, int32, int64 and bool;
+* the dtypes are float32, int8, int16, int32, int64, uint8 and bool; float16 and bfloat16 to store;
 * two arrays of one dtype keep it; int32 with int64 gives int64; every other mixture is refused
   (the Python array API standard leaves it undefined, and a silent choice would round numbers);
 * a Python number takes the dtype of the array beside it, when it is of the same kind: an int or a

@@ -25,7 +25,7 @@ from gpugoblin.catalog.rounding import (
     to_range,
     with_flush,
 )
-from gpugoblin.catalog.scalar_errors import monotone
+from gpugoblin.catalog.scalar_errors import monotone, unless_wrapped
 from gpugoblin.catalog.scalars import SCALARS, ScalarFunction
 from gpugoblin.catalog.spec import DTYPES, Array
 
@@ -136,10 +136,7 @@ def _with_error(
     if kind == "b":
         return value, moved
     if kind in "iu":
-        if moved is None:
-            return value, None
-        room = float(np.iinfo(value.dtype).max) - np.abs(value.astype(np.float64))
-        return value, np.where((moved > room) | (moved > 2.0**52), np.inf, moved)
+        return value, None if moved is None else unless_wrapped(value, moved)
     rounding: Error = None
     if function.relative or function.absolute:
         share: Array | float = function.relative * U
@@ -174,7 +171,10 @@ def _cast(dtype: str, value: Array, error: Error, *, tracked: bool) -> tuple[Arr
                 return moving
             return np.asarray(cast_array(moving, dtype, wide=True), np.float64)
 
-        moved = monotone(numeric)([value], [error], result.astype(np.float64))
+        if value.dtype.kind in "iu" and result.dtype.kind in "iu":
+            moved = unless_wrapped(result, error)
+        else:
+            moved = monotone(numeric)([value], [error], result.astype(np.float64))
         if dtype == "bool":
             near = np.abs(value.astype(np.float64)) <= error
             moved = np.where((error > 0) & near, 1.0, 0.0)

@@ -42,6 +42,7 @@ __all__ = [
     "tangent",
     "total",
     "unbounded",
+    "unless_wrapped",
 ]
 
 Spread = Callable[[Sequence[Array], Sequence[Error], Array], Array]
@@ -284,3 +285,12 @@ def unbounded(operands: Sequence[Array], errors: Sequence[Error], result: Array)
     """Nothing is promised where an operand is not exact."""
     found = _errors(errors)
     return _settle(np.full(np.shape(result), np.inf), *found)
+
+
+def unless_wrapped(result: Array, spread: Array) -> Array:
+    """The spread of integers; infinite where it reaches over an end of their range, since what lies
+    behind wraps to the other end. Beyond 2^52 float64 does not tell whole numbers apart."""
+    info = np.iinfo(result.dtype)
+    size = result.astype(np.float64)
+    room = np.minimum(float(info.max) - size, size - float(info.min))
+    return np.where((spread > room) | (spread > 2.0**52), np.inf, spread)

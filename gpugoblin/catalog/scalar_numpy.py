@@ -153,7 +153,10 @@ def shift_right(left: Array, right: Array) -> Array:
     """floor(x / 2^n); an n that is negative or at least the width gives the sign, 0 or -1."""
     width = left.dtype.itemsize * 8
     valid = (right >= 0) & (right < width)
-    return np.asarray(np.right_shift(left, np.where(valid, right, left.dtype.type(width - 1))))
+    shifted = np.right_shift(left, np.where(valid, right, left.dtype.type(width - 1)))
+    if left.dtype.kind == "u":
+        return np.where(valid, shifted, left.dtype.type(0))
+    return np.asarray(shifted)
 
 
 def shift_right_logical(left: Array, right: Array) -> Array:

@@ -35,7 +35,7 @@ def open_array(path: str | os.PathLike[str] | np.memmap[Any, Any], *, member: st
         member: which tensor of a safetensors file, or which array inside a zarr group.
 
     Returns:
-        An array of the file's shape; its dtype is float32, int32, int64 or bool.
+        An array of the file's shape; its dtype is one of `catalog.spec.DTYPES`.
 
     Raises:
         StoreError: `file_unreadable`, `file_malformed`, `file_truncated`, `file_kind_unknown`,

@@ -8,8 +8,9 @@ __all__ = ["CODES"]
 
 _CAPTURE: dict[str, ErrorCode] = {
     "dtype_refused": ErrorCode(
-        what="{line}: {subject} has dtype {dtype}; the catalog computes float32, int32, int64 "
-        "and bool, and nothing is rounded in silence.",
+        what="{line}: {subject} has dtype {dtype}; the dtypes here are float32, int8, int16, "
+        "int32, int64, uint8 and bool, float16 and bfloat16 for storage; nothing is rounded in "
+        "silence.",
         next_step="{fix}",
     ),
     "dtypes_mixed": ErrorCode(
@@ -245,8 +246,9 @@ _JOBS: dict[str, ErrorCode] = {
         next_step="Connect to that node, or read the array and pass the numbers.",
     ),
     "local_memory_refused": ErrorCode(
-        what="memory_bytes is {memory_bytes}; one task needs at least {least_bytes} bytes.",
-        next_step="Give at least 64 MiB, or leave it out for the node's default of 2 GiB.",
+        what="A budget of {memory_bytes} bytes is too small; one task needs {least_bytes} or more.",
+        next_step="Give memory_bytes of at least 64 MiB, or leave it out for the node's default of "
+        "2 GiB.",
     ),
     "option_refused": ErrorCode(
         what="An option of the job is not one that there is: {reason}.",

@@ -36,8 +36,16 @@ def floating(operator: Operator, sample: Sample) -> bool:
     return any(s.dtype == "float32" for s in graph.specs()) and not_exact(graph) is None
 
 
+def marks(operator: Operator, sample: Sample) -> tuple[pytest.MarkDecorator, ...]:
+    """A composite is its primitives, which are all in the fast suite; one sample of it suffices."""
+    later = operator.decompose is not None and sample is not operator.samples[0]
+    return (pytest.mark.slow,) if later else ()
+
+
 CASES = [
-    pytest.param(operator, sample, id=f"{operator.key}-{sample.name}")
+    pytest.param(
+        operator, sample, id=f"{operator.key}-{sample.name}", marks=marks(operator, sample)
+    )
     for operator in OPERATORS.values()
     for sample in operator.samples
     if floating(operator, sample)
@@ -56,9 +64,9 @@ def require_equal_bits(graph: Graph, inputs: Sequence[Array]) -> tuple[Array, ..
     return wanted
 
 
-def test_forty_operators_have_the_class() -> None:
+def test_fifty_operators_have_the_class() -> None:
     names = {case.values[0].name for case in CASES}  # type: ignore[union-attr]
-    assert len(names) >= 40
+    assert len(names) >= 50
     assert names >= {"matmul", "conv", "attention", "softmax", "layer_norm", "formula", "reduce"}
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from gpugoblin.blobs.coding import CODINGS, TENSOR_DTYPES, coding
+from gpugoblin.catalog.casting import cast_array
 from gpugoblin.catalog.spec import DTYPES
 from gpugoblin.errors import StoreError
 
@@ -14,7 +15,8 @@ from gpugoblin.errors import StoreError
 @pytest.mark.parametrize("dtype", sorted(TENSOR_DTYPES))
 @pytest.mark.parametrize("shape", [(), (0, 3), (2, 3)])
 def test_round_trip(name: str, dtype: str, shape: tuple[int, ...]) -> None:
-    array = (np.arange(6)[: int(np.prod(shape))].reshape(shape) * 3).astype(TENSOR_DTYPES[dtype])
+    numbers = np.arange(6)[: int(np.prod(shape))].reshape(shape) * 3
+    array = cast_array(numbers, dtype)
     used = coding(name)
     data = used.encode(array)
     assert data.nbytes == used.coded_bytes(dtype, shape)

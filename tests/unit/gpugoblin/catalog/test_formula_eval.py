@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from gpugoblin.catalog.formula import Formula
 from gpugoblin.catalog.formula_build import FormulaBuilder, call_formula
@@ -76,6 +77,24 @@ def test_overflow_near_the_edge_is_open_and_beyond_it_certain() -> None:
     assert error[1] == 0.0
     assert 0 < error[2] < 1e-6
     assert np.isinf(evaluate_formula(call_formula("add"), [x, x])).tolist() == [False, True, False]
+
+
+@pytest.mark.parametrize(
+    ("target", "numbers", "expected"),
+    [
+        ("int8", [100, 127, 200, -128], [1.0, np.inf, 1.0, np.inf]),
+        ("uint8", [100, 127, 256, 255], [1.0, 1.0, np.inf, np.inf]),
+        ("int64", [100, 127, 256, 255], [1.0, 1.0, 1.0, 1.0]),
+    ],
+)
+def test_a_cast_of_integers_that_may_wrap_is_open(
+    target: str, numbers: list[int], expected: list[float]
+) -> None:
+    builder = FormulaBuilder()
+    tree = builder.build(builder.cast(builder.input(0), target))
+    found = formula_errors(tree, [np.array(numbers, np.int32)], [np.ones(4)])
+    assert found is not None
+    assert found.tolist() == expected
 
 
 def test_a_cast_near_an_integer_is_open() -> None:

@@ -19,6 +19,11 @@ def test_dtypes_are_little_endian() -> None:
         "int32": 4,
         "int64": 8,
         "bool": 1,
+        "int8": 1,
+        "int16": 2,
+        "uint8": 1,
+        "float16": 2,
+        "bfloat16": 2,
     }
     assert all(dtype == dtype.newbyteorder("<") for dtype in DTYPES.values())
     assert np.dtype(np.float32) == DTYPES["float32"]
