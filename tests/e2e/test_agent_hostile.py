@@ -13,12 +13,12 @@ import msgspec
 import pytest
 
 from gpugoblin.blobs.chunk import BlobHasher
-from gpugoblin.ids import BlobHash, LabId, LeaseId, fresh_id
+from gpugoblin.ids import BlobHash, GrantId, LabId, fresh_id
 from gpugoblin.wire.codec import encode
 from gpugoblin.wire.keys import make_key
 from gpugoblin.wire.messages.blob import Manifest, UploadState
-from gpugoblin.wire.messages.contact import GrantOffer
-from gpugoblin.wire.messages.lease import ExchangeReply, Lease
+from gpugoblin.wire.messages.contact import Grant, GrantOffer
+from gpugoblin.wire.messages.lease import Exchange, ExchangeReply, Lease
 from gpugoblin.wire.messages.task import OutputSpec
 from gpugoblin.wire.tickets import sign_grant
 from tests.helpers.agent_network import FakeLab, Reply, eventually, message, refusal
@@ -147,13 +147,17 @@ def change_task(make: Callable[[Lease], dict[str, object]]) -> Callable[[FakeLab
 
 
 def somebody_elses_ticket(lab: FakeLab) -> None:
-    seen: list[str] = []
+    """The ticket is of this lab and for this device, but belongs to another grant."""
+    stranger = GrantId(fresh_id("grant"))
+    honest = lab.exchange
 
-    def swap(lease: Lease) -> Lease:
-        seen.append(lease.blob_ticket)
-        return msgspec.structs.replace(lease, lease=LeaseId(fresh_id("lease")))
+    def swap(device: bytes, grant: Grant, asked: Exchange) -> Reply:
+        lab.change_lease = lambda lease: msgspec.structs.replace(
+            lease, blob_ticket=lab.ticket(device, stranger)
+        )
+        return honest(device, grant, asked)
 
-    lab.change_lease = swap
+    lab.exchange = swap  # type: ignore[method-assign]
 
 
 def two_sizes(lease: Lease) -> dict[str, object]:
@@ -197,12 +201,12 @@ def refuses_results(lab: FakeLab) -> None:
 def too_many_leases(lab: FakeLab) -> None:
     honest = lab.exchange
 
-    def flood(device: bytes, grant: object, asked: object) -> Reply:
+    def flood(device: bytes, grant: Grant, asked: Exchange) -> Reply:
         lab.exchange = honest  # type: ignore[method-assign]
-        leases = tuple(lab.lease(device) for _ in range(20))
+        leases = tuple(lab.lease(device, grant.jti) for _ in range(20))
         return message(ExchangeReply(leases))
 
-    lab.exchange = flood  # type: ignore[method-assign,assignment]
+    lab.exchange = flood  # type: ignore[method-assign]
 
 
 @dataclass(frozen=True)
@@ -301,8 +305,6 @@ def test_a_lab_that_was_away_gets_its_results_when_it_is_back(scene: Scene) -> N
 def another_device(scene: Scene) -> None:
     def swap(offer: GrantOffer) -> GrantOffer:
         import jwt
-
-        from gpugoblin.wire.messages.contact import Grant
 
         claims = jwt.decode(offer.ticket, options={"verify_signature": False})
         grant = msgspec.convert(claims, Grant)

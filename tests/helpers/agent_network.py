@@ -390,13 +390,18 @@ class FakeLab(Server):
         task = self.tasks.pop(0)
         lease = LeaseId(fresh_id("lease"))
         now_s = int(time.time())
-        ticket = sign_blob_ticket(
-            self.key,
-            BlobTicket(fresh_id("ticket"), self.lab, now_s + 600, now_s, device.hex(), grant),  # type: ignore[arg-type]
-        )
+        ticket = self.ticket(device, grant)
         self.open[lease] = (task, device)
         self.issued.append(lease)
         return self.change_lease(Lease(lease, now_s + self.lease_s, task, ticket))
+
+    def ticket(self, device: bytes, grant: GrantId) -> str:
+        """A blob ticket for the inputs of a device's leases under a grant."""
+        now_s = int(time.time())
+        return sign_blob_ticket(
+            self.key,
+            BlobTicket(fresh_id("ticket"), self.lab, now_s + 600, now_s, device.hex(), grant),
+        )
 
     def blob(self, path: str, headers: dict[str, str], device: bytes, now_s: float) -> Reply:
         verify_blob_ticket(

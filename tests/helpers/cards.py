@@ -46,12 +46,19 @@ def open_card() -> Iterator[OpenCard]:
 
 
 def missing_card() -> str:
-    """Why there is no Vulkan here; empty where there is."""
+    """Why there is no Vulkan here, in one line; empty where there is.
+
+    No package, no loader, no driver, or a driver without a card.
+    """
     try:
+        from app.engine.backends.vulkan.device import choose
         from app.engine.backends.vulkan.instance import Instance
 
         instance = Instance()
+        try:
+            choose(instance)
+        finally:
+            instance.close()
     except EngineError as cause:
-        return str(cause)
-    instance.close()
+        return " ".join(str(cause).split())
     return ""
