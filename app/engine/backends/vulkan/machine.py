@@ -43,6 +43,8 @@ class Machine:
         self.pipelines = Pipelines(self.device)
         self.queue = Queue(self.device)
         self.block: Block | None = None
+        self.tenant: object | None = None
+        """The program that ran in the block last: its constants still lie there."""
         self._staging = Block(self.device, STAGING_BYTES, visible=True)
         self._compiled: dict[str, Any] = {}
         self._users: dict[str, int] = {}
@@ -86,7 +88,7 @@ class Machine:
             return held
         if held is not None:
             held.close()  # the old one goes before the new one comes
-            self.block = None
+            self.block = self.tenant = None
         if size_bytes > self.device.budget_bytes():
             raise MemoryError
         try:

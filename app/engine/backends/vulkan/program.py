@@ -103,6 +103,10 @@ class CardProgram:
         block = self.machine.hold(self.private_bytes)
         if block is not self._block or not 0.5 < self.machine.weight_per_s / self._rate < 2.0:
             self._record(block)
+        if self.machine.tenant is not self:  # another program's tensors lie over the constants
+            self.machine.tenant = None
+            self.machine.upload(block, self.constants)
+            self.machine.tenant = self
         self.machine.upload(block, list(zip(self.inputs, inputs, strict=True)))
         self._replay(context)
         self._require_no_error(block)
@@ -115,6 +119,7 @@ class CardProgram:
         block = self.machine.hold(self.private_bytes)
         if block is not self._block:
             self._record(block)
+        self.machine.tenant = None  # what it writes is nobody's
         queue = self.machine.queue
         number = 0
         began_s = time.perf_counter()
@@ -173,7 +178,6 @@ class CardProgram:
                 if stage.words not in self._kernels:
                     self._kernels[stage.words] = self.machine.claim(stage.words)
         self._block, self._rate = block, self.machine.weight_per_s
-        self.machine.upload(block, self.constants)
         tables = _Tables(self.machine, block, self.steps)
         self._tables = tables.block
         most = self._rate * SEGMENT_S
@@ -212,6 +216,8 @@ class CardProgram:
     def release(self) -> None:
         """Gives back what was recorded and compiled; the card must be done with it."""
         self._forget()
+        if self.machine.tenant is self:
+            self.machine.tenant = None
         self.machine.drop(list(self._kernels.values()))
         self._kernels.clear()
 

@@ -39,6 +39,27 @@ def test_replay_on_other_tensors(machine: Machine) -> None:
     pool.close()
 
 
+def test_programs_that_share_the_block_keep_their_constants(machine: Machine) -> None:
+    """Two graphs of one size take turns; each has its constant where the other's lies."""
+    pool = Pool(1)
+    data = np.arange(70, dtype=np.float32)
+    programs = []
+    for scale in (2.0, 3.0):
+        builder = GraphBuilder()
+        value = builder.input(TensorSpec("float32", (70,)))
+        factor = builder.constant(np.full(70, scale, np.float32))
+        product = builder.add("formula", [value, factor], tree=call_formula("mul"))
+        programs.append((scale, compile_card(builder.build([product]), machine)))
+    machine.hold(max(program.private_bytes for _, program in programs))
+    for scale, program in programs * 2:
+        out = np.empty(70, np.float32)
+        program.run([data], [out], NOTHING, Context(pool))
+        np.testing.assert_array_equal(out, data * np.float32(scale))
+    for _, program in programs:
+        program.release()
+    pool.close()
+
+
 def test_segments_are_cut_again_without_compiling(machine: Machine) -> None:
     graph = deep(4)
     data = np.arange(70, dtype=np.int32)
