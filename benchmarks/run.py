@@ -2,14 +2,17 @@
 
 Owns: the list of areas and of the benchmark modules in each. A module exports
 `measure() -> list[Row]`. With names given, only those run, and their rows replace the same rows
-(by `what`) of the record that is there.
+(by `what`) of the record that is there. Each module runs in a process of its own, because some set
+the number of BLAS threads for themselves, which would hold for the peers of those after them.
 """
 
 from __future__ import annotations
 
 import importlib
 import json
+import multiprocessing
 import sys
+from concurrent.futures import ProcessPoolExecutor
 
 from benchmarks.record import RESULTS, Row, write
 
@@ -42,13 +45,20 @@ def main(arguments: list[str]) -> int:
     rows: list[Row] = []
     for name in names:
         print(f"bench: {area}/{name}", flush=True)
-        for one in importlib.import_module(f"benchmarks.{name}").measure():
+        with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as alone:
+            measured = alone.submit(_measured, name).result()
+        for one in measured:
             mark = "meets" if one.meets else "MISSES"
             print(f"  {one.what}: {one.value} {one.unit} (bar {one.bar}: {mark})", flush=True)
             rows.append(one)
     path = write(area, _merged(area, rows))
     print(f"bench: wrote {path.relative_to(path.parents[2])}")
     return 0
+
+
+def _measured(name: str) -> list[Row]:
+    found: list[Row] = importlib.import_module(f"benchmarks.{name}").measure()
+    return found
 
 
 def _merged(area: str, rows: list[Row]) -> list[Row]:
