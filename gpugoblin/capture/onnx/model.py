@@ -238,7 +238,7 @@ class _Walk:
                 types = [self._type(array) for array in call.inputs]
                 text = schema.get_context_dependent_function(node.SerializeToString(), types)
                 return onnx.FunctionProto.FromString(text)
-        except Exception as cause:
+        except Exception as cause:  # onnx raises what its compiled half likes
             raise call.refused(f"ONNX has no body for it here ({cause})", "Replace it.") from cause
         return None
 
@@ -268,7 +268,7 @@ class _Walk:
             )
         try:
             found: np.ndarray[Any, Any] = import_module("onnx.numpy_helper").to_array(tensor)
-        except Exception as cause:
+        except Exception as cause:  # onnx and NumPy raise what they like on wrong bytes
             reason = f"the numbers of {tensor.name!r} cannot be read ({cause})"
             raise _malformed(self._place, self._model.name, reason) from cause
         return found

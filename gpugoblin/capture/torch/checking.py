@@ -186,7 +186,7 @@ def _gradients(program: Program, found: Climbed, run: Run) -> tuple[GradientErro
         return compare_gradients(program, found.lowered, run), ""
     except GoblinError as error:
         return None, str(error)
-    except Exception as error:
+    except Exception as error:  # torch's backward may raise anything; the report then says so
         return None, str(refusal_of(error, program))
 
 

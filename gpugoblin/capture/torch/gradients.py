@@ -199,6 +199,7 @@ def double_values(program: Program, *, signs: bool = False) -> list[Array] | Non
         with torch.no_grad(), catalog_signs(signs):
             return [np.asarray(numpy_of(one)) for one in module(*given[0], **given[1])]
     except Exception:
+        # As in `_try_wide`: the program names float32 somewhere, and the caller does without.
         return None
     finally:
         torch.set_default_dtype(kept)

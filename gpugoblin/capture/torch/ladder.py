@@ -67,7 +67,7 @@ def climb(program: Program) -> Climbed:
     """
     try:
         expected = eager(program)
-    except Exception as error:
+    except Exception as error:  # the researcher's own program may raise anything
         raise refusal_of(error, program) from error
     told: list[CaptureError] = []
     for name, trace in RUNGS:
@@ -77,7 +77,7 @@ def climb(program: Program) -> Climbed:
             gap = None if lowered.random else _gap(found, expected)
             if gap is not None and gap > TOLERANCE and needs_signs(lowered.graph):
                 gap = _gap(found, eager(program, signs=True))
-        except Exception as error:
+        except Exception as error:  # whatever stops one rung, the next is tried; each is told
             told.append(refusal_of(error, program))
             continue
         if gap is None or gap <= TOLERANCE:
