@@ -5,20 +5,42 @@ Owns: the gathering of facts from the agent's parts. Must not: change any of the
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import threading
+from typing import Protocol
 
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from app.agent.cache import BlobCache
+from app.agent.fleet import Fleet
+from app.agent.machine import Machine
+from app.agent.network import Network
+from app.agent.owner import Owner
 from app.agent.view import AgentWord, Facts, items
 from app.control.messages import Finding, Item
 from gpugoblin import __version__
+from gpugoblin.clock import Clock
 from gpugoblin.wire.signing import fingerprint, public_key_bytes
 
-if TYPE_CHECKING:
-    from app.agent.agent import Agent
-
-__all__ = ["own_findings", "shown_items"]
+__all__ = ["Seen", "own_findings", "shown_items"]
 
 
-def shown_items(agent: Agent) -> tuple[Item, ...]:
+class Seen(Protocol):
+    """What is looked at of an agent."""
+
+    since_s: float
+    user_code: str
+    is_enrolled: bool
+    clock: Clock
+    key: Ed25519PrivateKey
+    stopping: threading.Event
+    cache: BlobCache
+    machine: Machine
+    fleet: Fleet
+    owner: Owner
+    network: Network
+
+
+def shown_items(agent: Seen) -> tuple[Item, ...]:
     """Everything there is to see of an agent now."""
     facts = Facts(
         f"agent-{__version__}",
@@ -34,7 +56,7 @@ def shown_items(agent: Agent) -> tuple[Item, ...]:
     return items(agent.machine.model, agent.fleet.cards, rulings, agent.network.totals, facts)
 
 
-def _word(agent: Agent) -> AgentWord:
+def _word(agent: Seen) -> AgentWord:
     model = agent.machine.model
     if agent.stopping.is_set():
         return "ending"
@@ -46,7 +68,7 @@ def _word(agent: Agent) -> AgentWord:
     return "working" if is_measured or not model.cards else "starting"
 
 
-def own_findings(agent: Agent) -> tuple[Finding, ...]:
+def own_findings(agent: Seen) -> tuple[Finding, ...]:
     """What the doctor would look at and a running agent knows already."""
     enrolled = Finding("enrolment", True, "This device is enrolled.")
     if not agent.is_enrolled:

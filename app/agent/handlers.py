@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from app.agent.display import own_findings
+from app.agent.display import Seen, own_findings
 from app.agent.doctor import examine
+from app.agent.events import Event
+from app.agent.settings import Settings
+from app.agent.state import State
 from app.control.messages import (
     Accepted,
     Answer,
@@ -25,16 +28,32 @@ from app.control.messages import (
 from app.policy.intent import Intent
 from gpugoblin.errors import AgentError
 
-if TYPE_CHECKING:
-    from app.agent.agent import Agent
+__all__ = ["Asked", "Handlers"]
 
-__all__ = ["Handlers"]
+
+class Asked(Seen, Protocol):
+    """What may be asked of an agent."""
+
+    settings: Settings
+    state: State
+
+    def post(self, *events: Event) -> None:
+        """Takes events for the next step."""
+        ...
+
+    def ask_to_end(self) -> None:
+        """Gives everything back and ends."""
+        ...
+
+    def change_settings(self, settings: Settings) -> None:
+        """Takes changed live settings into use."""
+        ...
 
 
 class Handlers:
     """Answers requests for one agent."""
 
-    def __init__(self, agent: Agent) -> None:
+    def __init__(self, agent: Asked) -> None:
         self._agent = agent
 
     async def __call__(self, request: Request) -> Answer:

@@ -10,15 +10,13 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Generator, Sequence
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypedDict
+from typing import Any, Final, Protocol, TypedDict
 
+from gpugoblin.capture.expression import Value
 from gpugoblin.catalog.spec import Array as NumpyArray
 from gpugoblin.errors import ClientError
 
-if TYPE_CHECKING:
-    from gpugoblin.capture.array import Array
-
-__all__ = ["CURRENT", "Current", "PathLike", "Runner", "RunningJob", "SubmitOptions"]
+__all__ = ["CURRENT", "Current", "Lazy", "PathLike", "Runner", "RunningJob", "SubmitOptions"]
 
 PathLike = str | os.PathLike[str]
 
@@ -47,6 +45,13 @@ class SubmitOptions(TypedDict, total=False):
     where: object
     priority: int
     force: bool
+
+
+class Lazy(Protocol):
+    """What a session needs of an array: the expression that it stands for."""
+
+    @property
+    def value(self) -> Value: ...
 
 
 class RunningJob(Protocol):
@@ -97,7 +102,7 @@ class Runner(Protocol):
 
     def save(
         self,
-        arrays: Sequence[Array],
+        arrays: Sequence[Lazy],
         path: PathLike | None,
         block_axis: int | None,
         options: SubmitOptions,
@@ -105,7 +110,7 @@ class Runner(Protocol):
 
     def compute(
         self,
-        arrays: Sequence[Array],
+        arrays: Sequence[Lazy],
         timeout: float | None,
         block_axis: int | None,
         options: SubmitOptions,

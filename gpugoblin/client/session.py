@@ -14,9 +14,8 @@ from urllib.parse import quote
 
 import msgspec
 
-from gpugoblin.capture.array import Array
 from gpugoblin.capture.lower import lower
-from gpugoblin.capture.runner import CURRENT, PathLike, SubmitOptions
+from gpugoblin.capture.runner import CURRENT, Lazy, PathLike, SubmitOptions
 from gpugoblin.catalog.spec import Array as NumpyArray
 from gpugoblin.client import local
 from gpugoblin.client.config import LEAST_MEMORY_BYTES, ClientConfig, default_state_dir, load
@@ -152,7 +151,7 @@ class Session:
 
     def save(
         self,
-        arrays: Sequence[Array],
+        arrays: Sequence[Lazy],
         path: PathLike | None = None,
         block_axis: int | None = None,
         options: SubmitOptions | None = None,
@@ -176,7 +175,7 @@ class Session:
 
     def compute(
         self,
-        arrays: Sequence[Array],
+        arrays: Sequence[Lazy],
         timeout: float | None = None,
         block_axis: int | None = None,
         options: SubmitOptions | None = None,
@@ -195,7 +194,7 @@ class Session:
 
     def estimate(
         self,
-        arrays: Sequence[Array],
+        arrays: Sequence[Lazy],
         block_axis: int | None = None,
         options: SubmitOptions | None = None,
     ) -> PlanView:
@@ -250,7 +249,7 @@ class Session:
 
     def _message(
         self,
-        arrays: Sequence[Array],
+        arrays: Sequence[Lazy],
         output: OutputSave,
         options: SubmitOptions,
         block_axis: int | None,

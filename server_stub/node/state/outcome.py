@@ -15,7 +15,7 @@ from server_stub.node.state.words import VALIDATOR, FinishJob, RunWork, Step, St
 __all__ = [
     "accept",
     "accept_lease",
-    "decide_waiting_consumers",
+    "held_consumers",
     "judge_others",
     "reject_lease",
     "use",
@@ -61,7 +61,6 @@ def accept(
     assert verified is not None  # noqa: S101 - moved above
     for slot, (blob, nbytes) in enumerate(outputs):
         tasks.fill(step, verified, slot, blob, nbytes)
-    decide_waiting_consumers(step, task.id)
     if folded:
         use(step, verified)
     return True
@@ -113,19 +112,14 @@ def _set_outputs(step: Step, task: tasks.TaskRow, outputs: list[tuple[str, int]]
         )
 
 
-def decide_waiting_consumers(step: Step, task: int) -> None:
-    """Consumers that ran ahead and were held until their inputs are verified are judged now."""
-    from server_stub.node.state import verdicts  # the two call each other
-
+def held_consumers(step: Step, task: int) -> list[tasks.TaskRow]:
+    """Consumers that ran ahead and were held until their inputs are verified: judge them now."""
     held = step.tx.rows(
         "select distinct t.id from task_input i join task t on t.id = i.task"
         " where i.producer = ? and t.state in ('checking', 'suspect')",
         (task,),
     )
-    for (consumer,) in held:
-        row = tasks.load(step.tx, consumer)
-        if row is not None:
-            verdicts.decide(step, row)
+    return [row for (consumer,) in held if (row := tasks.load(step.tx, consumer)) is not None]
 
 
 def use(step: Step, task: tasks.TaskRow) -> bool:

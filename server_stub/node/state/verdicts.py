@@ -150,9 +150,21 @@ def _agreed(
         step.emit(RunWork("recompute", task.id, first.id))
         return
     result = leases.votes(step.tx, first.id)
-    if outcome.accept(step, task, first.id, by, result, folded=False):
+    if _accept(step, task, first.id, by, result, folded=False):
         outcome.judge_others(step, task, first.id, disputed=False)
         step.emit(RunWork("fold", task.id, first.id))
+
+
+def _accept(
+    step: Step, task: tasks.TaskRow, winner: str, by: str, outputs: list[tuple[str, int]],
+    *, folded: bool,
+) -> bool:  # fmt: skip
+    """`outcome.accept`, and a decision about whoever waited for this verdict."""
+    if not outcome.accept(step, task, winner, by, outputs, folded=folded):
+        return False
+    for consumer in outcome.held_consumers(step, task.id):
+        decide(step, consumer)
+    return True
 
 
 def _suspect(step: Step, task: tasks.TaskRow, lease: str) -> None:
@@ -170,7 +182,7 @@ def checked(step: Step, task_id: int, lease: str, reply: Checked) -> None:
     if task is None or task.state != "checking" or row is None or row.state != "uploaded":
         return
     if reply.accepted:
-        outcome.accept(step, task, lease, "product", leases.votes(step.tx, lease), folded=True)
+        _accept(step, task, lease, "product", leases.votes(step.tx, lease), folded=True)
     else:
         _suspect(step, task, lease)
 
@@ -202,7 +214,7 @@ def recomputed(step: Step, task_id: int, lease: str, reply: Checked) -> None:
         row = None
     if reply.accepted and row is not None:
         result = leases.votes(step.tx, lease)
-        outcome.accept(step, task, lease, "recompute", result, folded=True)
+        _accept(step, task, lease, "recompute", result, folded=True)
         outcome.judge_others(step, task, lease, disputed=disputed)
         return
     if not own:
@@ -216,7 +228,7 @@ def recomputed(step: Step, task_id: int, lease: str, reply: Checked) -> None:
         "insert into builds values(?, ?) on conflict do nothing",
         (task.job, reply.engine_build or VALIDATOR),
     )
-    outcome.accept(step, task, VALIDATOR, "recompute", own, folded=True)
+    _accept(step, task, VALIDATOR, "recompute", own, folded=True)
     outcome.judge_others(step, task, "", disputed=True)
 
 
@@ -271,7 +283,7 @@ def computed(step: Step, task_id: int, lease: str, reply: Computed) -> None:
     leases.add_votes(step, lease, named, held=kept)
     if reply.verified and not kept:
         # Intermediates of a checked product are kept as blobs by the worker.
-        outcome.accept(step, task, lease, "product", named, folded=True)
+        _accept(step, task, lease, "product", named, folded=True)
         return
     if not kept:
         step.tx.change("update lease set state = 'rejected', cause = ? where id = ?",
