@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Callable
 from ipaddress import IPv6Address, ip_address
 from typing import Final
 from weakref import WeakKeyDictionary
@@ -18,7 +19,17 @@ from weakref import WeakKeyDictionary
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
-__all__ = ["MAX_HEAD_BYTES", "SENDER_SHARE", "SILENCE_S", "SPARE", "GuardedProtocol"]
+__all__ = [
+    "MAX_HEAD_BYTES",
+    "SENDER_SHARE",
+    "SILENCE_S",
+    "SPARE",
+    "GuardedProtocol",
+    "beyond",
+    "enter",
+    "leave",
+    "sender_of",
+]
 
 MAX_HEAD_BYTES: Final = 64 * 1024
 """Of request line and headers. What came in the same piece (256 KiB at most) is not counted."""
@@ -44,6 +55,9 @@ class GuardedProtocol(HttpToolsProtocol):
     proxies: frozenset[str] = frozenset()
     """Addresses that speak for many senders."""
 
+    on_arrival: Callable[[], None] | None = None
+    """Called when the handshake is over, before the connection counts itself."""
+
     _sender = ""
     _in_head = False
     _is_idle = False
@@ -53,30 +67,26 @@ class GuardedProtocol(HttpToolsProtocol):
     _watch: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        if self.on_arrival is not None:
+            self.on_arrival()
+            self.on_arrival = None
         super().connection_made(transport)
         self._look_again()
         if self.limit_concurrency is not None:
             self._admit(self.limit_concurrency)
 
     def _admit(self, limit: int) -> None:
-        beyond = len(self.connections) - limit
-        host = self.client[0] if self.client else ""
-        self._sender = "" if host in self.proxies else _sender_of(host)
-        if self._sender:
-            counts = _senders.setdefault(self.server_state, Counter())
-            counts[self._sender] += 1
-            beyond = max(beyond, counts[self._sender] - max(1, limit // SENDER_SHARE))
+        self._sender = sender_of(self.client[0] if self.client else "", self.proxies)
+        enter(self.server_state, self._sender)
+        too_many = beyond(self.server_state, limit, self._sender)
         # With a limit of 0, uvicorn answers 503 to whatever this connection asks.
-        self.limit_concurrency = 0 if beyond > 0 else None
-        if beyond > SPARE:
+        self.limit_concurrency = 0 if too_many > 0 else None
+        if too_many > SPARE:
             self.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if self._sender:
-            counts = _senders[self.server_state]
-            counts[self._sender] -= 1
-            if not counts[self._sender]:
-                del counts[self._sender]
+        leave(self.server_state, self._sender)
+        self._sender = ""
         if self._watch is not None:
             self._watch.cancel()
             self._watch = None
@@ -120,11 +130,43 @@ class GuardedProtocol(HttpToolsProtocol):
             self._watch = self.loop.call_later(SILENCE_S - silent_s, self._check_silence)
 
 
-def _sender_of(host: str) -> str:
+def enter(state: ServerState, sender: str) -> None:
+    """One more connection of a sender; nothing for the empty one."""
+    if sender:
+        _senders.setdefault(state, Counter())[sender] += 1
+
+
+def leave(state: ServerState, sender: str) -> None:
+    """One less."""
+    if sender:
+        counts = _senders[state]
+        counts[sender] -= 1
+        if not counts[sender]:
+            del counts[sender]
+
+
+def beyond(state: ServerState, limit: int | None, sender: str, waiting: int = 0) -> int:
+    """By how many a connection exceeds the limits, its own included; not positive: by none.
+
+    Args:
+        waiting: connections whose handshake is not over; they count too.
+    """
+    if limit is None:
+        return 0
+    excess = len(state.connections) + waiting - limit
+    if sender:
+        own = _senders.get(state, Counter())[sender]
+        excess = max(excess, own - max(1, limit // SENDER_SHARE))
+    return excess
+
+
+def sender_of(host: str, proxies: frozenset[str] = frozenset()) -> str:
     """Whose connections count together: an IPv4 address, or a network of 64 bits of IPv6.
 
-    Empty for this machine itself, where a proxy may speak for the world.
+    Empty for this machine itself, where a proxy may speak for the world, and for `proxies`.
     """
+    if host in proxies:
+        return ""
     try:
         address = ip_address(host.partition("%")[0])
     except ValueError:

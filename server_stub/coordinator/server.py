@@ -22,6 +22,7 @@ import uvicorn
 
 from gpugoblin.clock import SystemClock
 from gpugoblin.errors import CoordinatorError, WireError
+from gpugoblin.wire.entrance import GuardedServer
 from gpugoblin.wire.guard import GuardedProtocol
 from gpugoblin.wire.tls import TlsFiles
 from server_stub.coordinator.app import Service, make_app
@@ -73,7 +74,7 @@ def serve(settings: Settings, ready: Callable[[str, TlsFiles | None], None]) -> 
             store.close()
 
 
-class _Server(uvicorn.Server):
+class _Server(GuardedServer):
     """uvicorn's server, which says when it listens and leaves signals to the event loop."""
 
     def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:

@@ -19,6 +19,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from gpugoblin.errors import NodeError
+from gpugoblin.wire.entrance import GuardedServer
 from gpugoblin.wire.guard import GuardedProtocol
 
 __all__ = ["PEER", "Door", "bind_tcp", "bind_unix"]
@@ -42,7 +43,7 @@ class _UnixProtocol(GuardedProtocol):
         self.client = (PEER, uid)
 
 
-class _QuietServer(uvicorn.Server):
+class _QuietServer(GuardedServer):
     """Leaves the process's signals to whoever runs several servers."""
 
     @contextlib.contextmanager
@@ -93,7 +94,8 @@ class Door:
 
     Args:
         tls: certificate and key, for HTTPS.
-        max_connections: newcomers beyond it are refused; None: there is no limit.
+        max_connections: newcomers beyond it are refused, those in their TLS handshake included;
+            None: there is no limit.
     """
 
     def __init__(

@@ -142,4 +142,4 @@ def test_one_sender_has_a_part_of_them(
      ("2001:db8:1:2:3::4", "20010db800010002"), ("fe80::1%eth0", "fe80000000000000"), ("x", "")],
 )  # fmt: skip
 def test_whose_connections_count_together(host: str, sender: str) -> None:
-    assert guard._sender_of(host) == sender
+    assert guard.sender_of(host) == sender
