@@ -15,7 +15,7 @@ import logging
 import socket
 import ssl
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final, cast
 
 import uvicorn
 from uvicorn.server import ServerState
@@ -135,26 +135,20 @@ class GuardedServer(uvicorn.Server):
     Its configuration names a `GuardedProtocol`, and it is given its sockets.
     """
 
-    def __init__(self, config: uvicorn.Config) -> None:
-        super().__init__(config)
-        # The protocols forget it in favour of their own state.
-        self._limit = config.limit_concurrency
-
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        context = self.config.ssl
-        if context is None or sockets is None:
+        config = self.config
+        if config.ssl is None or sockets is None:
             await super().startup(sockets)
             return
         await super().startup([])
-        kind = self.config.http_protocol_class
+        kind = cast(type[guard.GuardedProtocol], config.http_protocol_class)
         for listener in sockets:
             entrance = Entrance(
-                listener, context, self._protocol, self.server_state, self._limit,
-                kind.proxies,  # type: ignore[union-attr]  # a GuardedProtocol
+                listener, config.ssl, lambda: self._made(kind), self.server_state,
+                config.limit_concurrency, kind.proxies,
             )  # fmt: skip
-            self.servers.append(entrance)  # type: ignore[arg-type]  # closed like a server
+            self.servers.append(cast(Any, entrance))  # closed like a server
 
-    def _protocol(self) -> guard.GuardedProtocol:
-        return self.config.http_protocol_class(  # type: ignore[call-arg, return-value]
-            config=self.config, server_state=self.server_state, app_state=self.lifespan.state
-        )
+    def _made(self, kind: type[guard.GuardedProtocol]) -> guard.GuardedProtocol:
+        state = self.lifespan.state
+        return kind(config=self.config, server_state=self.server_state, app_state=state)
