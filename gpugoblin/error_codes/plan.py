@@ -30,6 +30,16 @@ CODES: dict[str, ErrorCode] = {
         what="The plan has {count} tasks; there is no task {index}.",
         next_step="Ask for a task that the plan has.",
     ),
+    "plan_layer_does_not_fit": ErrorCode(
+        what="{layer} ({operator} with output {output}) needs {needed_bytes} bytes in one task, an "
+        "engine offers {limit_bytes}, and it cannot be cut into smaller tasks: {reason}.",
+        next_step="Use smaller micro-batches, make this layer narrower or write it as several "
+        "operators, or lend engines with more memory.",
+    ),
+    "plan_too_many_stages": ErrorCode(
+        what="The program does not fit into {stages} stages.",
+        next_step="Allow more stages, or lend engines with more memory.",
+    ),
     "plan_no_gain": ErrorCode(
         what="On the network this job would take {estimate_s:.3g} s, on the lab node alone "
         "{alone_s:.3g} s.",

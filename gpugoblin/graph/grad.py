@@ -25,7 +25,7 @@ from gpugoblin.graph.check import check
 from gpugoblin.graph.expand import expand
 from gpugoblin.graph.ir import Graph, Node
 
-__all__ = ["gradient"]
+__all__ = ["backward", "gradient"]
 
 
 def gradient(
@@ -52,15 +52,52 @@ def gradient(
     return _Sweep(graph, tuple(wrt), tuple(of), seeded).run()
 
 
+def backward(
+    graph: Graph,
+    wrt: Sequence[int],
+    *,
+    of: Sequence[int],
+    units: Sequence[int] = (),
+    keep: Sequence[int] = (),
+) -> tuple[Graph, tuple[int, ...]]:
+    """The graph of the gradients alone, as a part of a longer chain needs it.
+
+    Args:
+        wrt: numbers of float32 inputs of the graph.
+        of: numbers of the outputs whose gradients come from behind: the result has an input more
+            for each, of that output's spec. An input of the graph may stand among the outputs:
+            then its gradient goes on from what comes.
+        units: numbers of the float32 outputs of one element whose seed is 1.
+        keep: numbers of the outputs that the result gives, too, before the gradients.
+
+    Returns:
+        (a graph whose inputs are the graph's and then the seeds and whose outputs are those of
+        `keep` and then gradients, the inputs that these belong to: those of `wrt` that got any).
+        The graph has no outputs, and fails `check`, where there is nothing.
+
+    Raises:
+        GraphError: as `gradient`.
+    """
+    check(graph)
+    graph = expand(graph, lambda operator: operator.grad is not None).graph
+    return _Sweep(graph, tuple(wrt), tuple(of), seeded=True, units=tuple(units)).alone(keep)
+
+
 class _Sweep:
     """One differentiation. Values have two numbers: the graph's and the builder's."""
 
     def __init__(
-        self, graph: Graph, wrt: tuple[int, ...], of: tuple[int, ...], seeded: bool
+        self,
+        graph: Graph,
+        wrt: tuple[int, ...],
+        of: tuple[int, ...],
+        seeded: bool,
+        units: tuple[int, ...] = (),
     ) -> None:
         self._graph = graph
         self._wrt = wrt
         self._of = of
+        self._units = units
         self._seeded = seeded
         self._specs = graph.specs()
         self._builder = GraphBuilder()
@@ -69,15 +106,28 @@ class _Sweep:
         self._reached = set(wrt)
 
     def run(self) -> Graph:
+        self._sweep()
+        gradients = [self._gradient(value) for value in self._wrt]
+        outputs = [self._values[value] for value in self._graph.outputs]
+        return self._builder.build([*outputs, *gradients])
+
+    def alone(self, keep: Sequence[int]) -> tuple[Graph, tuple[int, ...]]:
+        """As `backward` says."""
+        self._sweep()
+        found = tuple(value for value in self._wrt if value in self._seeds)
+        outputs = [self._values[self._graph.outputs[number]] for number in keep]
+        outputs += [self._seeds[value] for value in found]
+        if not outputs:
+            return Graph((*self._graph.inputs,), (), (), ()), ()
+        return self._builder.build(outputs), found
+
+    def _sweep(self) -> None:
         self._require()
         self._copy()
         self._sow()
         nodes = list(self._graph.numbered_nodes())
         for first, node in reversed(nodes):
             self._back(first, node)
-        gradients = [self._gradient(value) for value in self._wrt]
-        outputs = [self._values[value] for value in self._graph.outputs]
-        return self._builder.build([*outputs, *gradients])
 
     def _require(self) -> None:
         for value in self._wrt:
@@ -89,7 +139,7 @@ class _Sweep:
             if spec.dtype != "float32":
                 reason = f"it is {spec}, and only float32 values have gradients"
                 raise GraphError("not_differentiable", operator=f"input {value}", reason=reason)
-        for output in self._of:
+        for output in (*self._of, *self._units):
             if not 0 <= output < len(self._graph.outputs):
                 raise GraphError(
                     "graph_malformed", where="of", reason=f"there is no output {output!r}"
@@ -98,7 +148,7 @@ class _Sweep:
             if spec.dtype != "float32":
                 reason = f"it is {spec}, and only float32 values have gradients"
                 raise GraphError("not_differentiable", operator=f"output {output}", reason=reason)
-            if not self._seeded and spec.count != 1:
+            if (not self._seeded or output in self._units) and spec.count != 1:
                 raise GraphError("loss_not_scalar", output=output, spec=spec)
 
     def _copy(self) -> None:
@@ -122,10 +172,10 @@ class _Sweep:
                 self._reached.add(first + place)
 
     def _sow(self) -> None:
-        for output in self._of:
+        for output in (*self._of, *self._units):
             value = self._graph.outputs[output]
             spec = self._specs[value]
-            if self._seeded:
+            if self._seeded and output not in self._units:
                 seed = self._builder.input(spec)
             else:
                 seed = self._builder.constant(np.ones(spec.shape, DTYPES[spec.dtype]))

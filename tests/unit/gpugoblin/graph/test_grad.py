@@ -9,7 +9,7 @@ from gpugoblin.catalog.spec import TensorSpec
 from gpugoblin.errors import GraphError
 from gpugoblin.graph.builder import GraphBuilder
 from gpugoblin.graph.check import check
-from gpugoblin.graph.grad import gradient
+from gpugoblin.graph.grad import backward, gradient
 from gpugoblin.graph.interpret import interpret, interpret_wide
 from gpugoblin.graph.ir import Graph
 
@@ -149,3 +149,50 @@ def test_against_torch() -> None:
     torch.tanh(leaves[0] @ leaves[1] + leaves[2]).mean().backward()
     for result, leaf in zip(results, leaves, strict=True):
         np.testing.assert_allclose(result, leaf.grad.numpy(), rtol=1e-12)
+
+
+def test_backward_gives_gradients_alone() -> None:
+    """Of a layer, from the gradient of its result; what gets none is left out."""
+    builder = GraphBuilder()
+    x, w, unread = (builder.input(spec) for spec in (f32(5, 3), f32(3, 4), f32(2)))
+    graph = builder.build([builder.add("matmul", [x, w]), unread])
+    alone, got = backward(graph, [0, 1, 2], of=[0])
+    check(alone)
+    assert got == (0, 1)
+    assert alone.inputs == (*graph.inputs, f32(5, 4))
+    generator = np.random.default_rng(0)
+    inputs = [generator.standard_normal(spec.shape) for spec in alone.inputs]
+    by_x, by_w = interpret_wide(alone, inputs)
+    np.testing.assert_allclose(by_x, inputs[3] @ inputs[1].T, rtol=1e-12)
+    np.testing.assert_allclose(by_w, inputs[0].T @ inputs[3], rtol=1e-12)
+
+
+def test_backward_carries_the_gradient_of_an_input() -> None:
+    """An input among the outputs: what comes from behind is where its gradient starts."""
+    builder = GraphBuilder()
+    x = builder.input(f32(4))
+    graph = builder.build([builder.add("formula", [x, x], tree=call_formula("mul")), x])
+    alone, got = backward(graph, [0], of=[0, 1])
+    at, first, second = np.arange(4.0), np.full(4, 3.0), np.full(4, 100.0)
+    assert got == (0,)
+    np.testing.assert_allclose(interpret_wide(alone, [at, first, second])[0], 100 + 6 * at)
+
+
+def test_backward_keeps_outputs_and_sows_ones() -> None:
+    alone, got = backward(layer(), [1, 2], of=[], units=[0], keep=[0])
+    assert got == (1, 2)
+    joint = gradient(layer(), [1, 2])
+    generator = np.random.default_rng(0)
+    inputs = [generator.standard_normal(spec.shape) for spec in joint.inputs]
+    for one, other in zip(
+        interpret_wide(alone, inputs), interpret_wide(joint, inputs), strict=True
+    ):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_backward_refuses_a_loss_of_several_elements() -> None:
+    builder = GraphBuilder()
+    graph = builder.build([builder.input(f32(3))])
+    with pytest.raises(GraphError) as caught:
+        backward(graph, [0], of=[], units=[0])
+    assert caught.value.code == "loss_not_scalar"
