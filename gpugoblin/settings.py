@@ -15,7 +15,7 @@ import math
 import os
 import textwrap
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, TypeAlias, get_args
@@ -68,6 +68,7 @@ class Setting:
         minimum, maximum: bounds of a number, inclusive; None leaves that side open.
         choices: what a text, or each of several, may be; empty for any.
         is_live: it may be changed while the program runs.
+        fault: of a text, or of each of several: why it cannot be taken; empty when it can.
     """
 
     name: str
@@ -79,6 +80,7 @@ class Setting:
     maximum: float | None = None
     choices: tuple[str, ...] = ()
     is_live: bool = False
+    fault: Callable[[str], str] | None = None
 
     def check(self, value: object, source: str, base: Path | None = None) -> Value:
         """The value in the type of this setting's kind.
@@ -132,6 +134,9 @@ class Setting:
             raise self._invalid(value, source, "it must not hold characters that cannot be printed")
         if self.choices and value not in self.choices:
             raise self._invalid(value, source, f"it must be one of {', '.join(self.choices)}")
+        reason = self.fault(value) if self.fault is not None else ""
+        if reason:
+            raise self._invalid(value, source, reason)
         return value
 
     def _invalid(self, value: object, source: str, reason: str) -> SettingsError:

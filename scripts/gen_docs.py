@@ -209,7 +209,8 @@ def errors() -> str:
 
 
 def settings() -> str:
-    from app.agent.settings import SETTINGS as agent
+    from app.agent.settings import AGENT as agent
+    from app.policy.settings import POLICY, PRICES
     from gpugoblin.client.config import SETTINGS as client
     from gpugoblin.settings import rows
     from server_stub.coordinator.settings import SETTINGS as coordinator
@@ -221,7 +222,12 @@ def settings() -> str:
         "a table: `cache.limit_bytes` is\n`limit_bytes` in `[cache]`. A path may begin with `~`; a "
         "relative one starts at the directory of the\nfile.\n"
     ]
-    for title, declared in (("Lab node", node), ("Coordinator", coordinator), ("Agent", agent)):
+    for title, declared in (
+        ("Lab node", node),
+        ("Coordinator", coordinator),
+        ("Agent", agent),
+        ("Agent: when it lends", (*POLICY, *PRICES)),
+    ):
         shown = [
             (f"`{name}`", takes, default if default == "required" else f"`{default}`", unit, words)
             for name, takes, default, unit, words in rows(declared)
@@ -237,6 +243,39 @@ def settings() -> str:
         )
     )
     return "".join(parts)
+
+
+def rules() -> str:
+    from app.policy.choices import PROFILES
+    from app.policy.rules import RULES
+
+    profiles = [
+        (
+            f"`{name}`",
+            ", ".join(f"`{key} = {_toml(value)}`" for key, value in fixed.items())
+            or "nothing: your own values hold",
+        )
+        for name, fixed in PROFILES.items()
+    ]
+    return (
+        "# When it lends\n\nEvery rule in one sentence. The strictest rule wins; a card that no "
+        "rule stops is lent. What a rule\nneeds to know and cannot find out stops the card, too: "
+        "unknown never lends. Your own word (pause,\nfinish, stop) stands above all rules. "
+        "`gpugoblin why` says in one line for each card which rule\nholds and when that changes; "
+        "all settings are in [the table](../reference/settings.md#agent-when-it-lends).\n\n"
+        + table(("rule", "what it does"), [(f"`{rule.name}`", rule.sentence) for rule in RULES])
+        + "\n## Profiles\n\n`profile` decides these settings, whatever they say themselves:\n\n"
+        + table(("profile", "what it decides"), profiles)
+        + "\nOn a machine without a desktop (a server that runs `--console`) the sources of "
+        "idleness are its\nterminals and remote sessions: where nobody types for `away.after_minutes`, it "
+        "lends.\n"
+    )
+
+
+def _toml(value: object) -> str:
+    from gpugoblin.settings import toml
+
+    return toml(value)
 
 
 def performance() -> str:
@@ -351,6 +390,7 @@ def _error(value: float | None, refusal: str, captured: bool, otherwise: str) ->
 
 
 PAGES: dict[str, Callable[[], str]] = {
+    "contributor/rules.md": rules,
     "decisions/README.md": decisions,
     "researcher/array-api.md": array_api,
     "researcher/onnx-tests.md": onnx_tests,

@@ -36,13 +36,18 @@ from app.agent.journal import Journal
 from app.agent.machine import Machine
 from app.agent.model import Limits
 from app.agent.network import Cards, Network
-from app.agent.owner import Owner, rulings_to_events
+from app.agent.owner import Owner
 from app.agent.plan import next_moment_s
 from app.agent.settings import Settings
 from app.agent.speech import Speech
 from app.agent.state import State, own_directory
 from app.control.server import ControlServer
-from app.policy.snapshot import CardFacts
+from app.policy.rules.hours import DEAR, HOURS
+from app.policy.rules.power import DUTY
+from app.policy.rules.present import CARDS
+from app.policy.snapshot import CardFacts, Snapshot
+from app.probes.board import FactBoard
+from app.probes.zone import LocalZone
 from gpugoblin import __version__
 from gpugoblin.clock import Clock, SystemClock
 from gpugoblin.errors import AgentError, GoblinError
@@ -117,8 +122,11 @@ class Agent:
         self.machine = Machine(limits_of(self.settings))
         self.fleet = Fleet(self.settings, self.state.directory, make_engine, self.post, self._keep)
         self.fleet.find()
-        facts = tuple(CardFacts(card.number, card.kind) for card in self.fleet.cards.values())
-        self.owner = Owner(self.state, facts, intents)
+        numbers = tuple(self.fleet.cards)
+        # Only rules whose facts are gathered may speak: what is unknown never lends.
+        rules = (CARDS, HOURS, DEAR, DUTY)
+        self.owner = Owner(self.state, numbers, intents, self.settings.choices(), rules)
+        self.board = FactBoard(self.post, LocalZone())
         self.network = Network(
             self.key,
             peer,
@@ -268,24 +276,31 @@ class Agent:
         events: list[Event] = list(self._inbox) or [Tick()]
         self._inbox.clear()
         try:
-            rulings = self.owner.rule(self.clock.wall_s())
+            rulings = self.owner.rule(self.snapshot())
             for ruling in rulings:
                 self.speech.say_ruling(ruling)
             # A card must be known before its ruling is told.
             known = [each for each in events if isinstance(each, CardFound)]
             rest = [each for each in events if not isinstance(each, CardFound)]
-            told_events = [*known, *rulings_to_events(self.owner, rulings), *rest]
+            told_events = [*known, *self.owner.events(rulings), *rest]
             self._perform(self.machine.handle(self.clock.monotonic_s(), *told_events))
         except GoblinError as error:
             self._failed(error)
         self._show_soon()
         self._set_timer()
 
+    def snapshot(self) -> Snapshot:
+        """The facts of now, for the policy."""
+        cards = [
+            CardFacts(each.number, each.kind, each.identity) for each in self.fleet.cards.values()
+        ]
+        return self.board.snapshot(self.clock.wall_s(), self.clock.monotonic_s(), cards)
+
     def _set_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
         wait_s = next_moment_s(self.machine.model) - self.clock.monotonic_s()
-        change_s = self.owner.next_change_s()
+        change_s = self.owner.next_change_s(self.snapshot())
         if change_s is not None:
             wait_s = min(wait_s, change_s - self.clock.wall_s())
         sum_up_s = self.speech.next_s()
@@ -377,6 +392,7 @@ class Agent:
     def change_settings(self, settings: Settings) -> None:
         """Takes changed live settings into use."""
         self.settings = settings
+        self.owner.choices = settings.choices()
         limits = limits_of(settings)
         model = self.machine.model
         model.limits = replace(model.limits, prefetch=limits.prefetch, kept_bytes=limits.kept_bytes)

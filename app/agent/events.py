@@ -254,6 +254,7 @@ class RulingChanged(_Event, frozen=True):
     ruling: Literal["RUN", "THROTTLE", "FREEZE", "STOP"]
     is_draining: bool
     gives_up_grants: bool = False
+    duty_percent: int = 100
 
 
 class AskedToEnd(_Event, frozen=True):

@@ -8,6 +8,7 @@ from typing import Protocol
 from app.agent.display import Seen, own_findings
 from app.agent.doctor import examine
 from app.agent.events import Event
+from app.agent.registry import setting_items
 from app.agent.settings import Settings
 from app.agent.state import State
 from app.control.messages import (
@@ -21,6 +22,8 @@ from app.control.messages import (
     Request,
     Resume,
     SettingsAre,
+    SettingsDeclared,
+    SettingsDescribe,
     SettingsGet,
     SettingsSet,
     Stop,
@@ -72,6 +75,8 @@ class Handlers:
             )
             agent.change_settings(changed)
             return self._settings(request.request)
+        if isinstance(request, SettingsDescribe):
+            return SettingsDeclared(request.request, setting_items())
         if isinstance(request, Doctor):
             # The network is asked on its own lane, the disk in a thread: the loop goes on.
             call = agent.network.coordinator_call(

@@ -13,26 +13,31 @@ from typing import Final
 
 from app.agent.events import RulingChanged
 from app.agent.state import State
-from app.policy.combine import CardRuling, decide
+from app.policy.choices import Choices
+from app.policy.combine import CardRuling
 from app.policy.intent import LEND, Intent
 from app.policy.machine import PolicyMachine
+from app.policy.rule import Rule
 from app.policy.rules import RULES
-from app.policy.snapshot import CardFacts, Snapshot
+from app.policy.snapshot import Snapshot
 from gpugoblin.errors import AgentError
 
-__all__ = ["Owner", "rulings_to_events"]
+__all__ = ["Owner"]
 
 REMEMBERED_INTENTS: Final = 256
 
 
 @dataclass(slots=True)
 class Owner:
-    """The owner of the cards in `cards`."""
+    """The owner of the cards with the numbers in `cards`. `choices`: what the rules read."""
 
     state: State
-    cards: tuple[CardFacts, ...]
+    cards: tuple[int, ...]
     intents: dict[int, Intent]
+    choices: Choices
+    rules: tuple[Rule, ...] = RULES
     policy: PolicyMachine = field(default_factory=PolicyMachine)
+    _sent: dict[int, RulingChanged] = field(default_factory=dict)
     _seen: deque[str] = field(default_factory=lambda: deque(maxlen=REMEMBERED_INTENTS))
 
     def wants(self, intent: Intent, cards: Iterable[int]) -> bool:
@@ -44,7 +49,7 @@ class Owner:
         Raises:
             AgentError: `card_unknown`, `state_unwritable`; nothing changes then.
         """
-        known = [facts.card for facts in self.cards]
+        known = list(self.cards)
         chosen = list(cards) or known
         for card in chosen:
             if card not in known:
@@ -58,6 +63,7 @@ class Owner:
         if intent.kind == "resume":  # told again even where it holds: a card that rests looks again
             for card in chosen:
                 self.policy.current.pop(card, None)
+                self._sent.pop(card, None)
         return True
 
     def drained(self, card: int) -> None:
@@ -67,28 +73,39 @@ class Owner:
             self.intents = {**self.intents, card: replace(intent, drained=True)}
             self.state.keep_intents(self.intents)
 
-    def rule(self, now_s: float) -> tuple[CardRuling, ...]:
-        """The rulings that have changed. `now_s`: Unix seconds."""
-        rulings = decide(Snapshot(now_s, self.cards), RULES, self.intents)
-        return self.policy.apply(rulings, now_s)
+    def rule(self, snapshot: Snapshot) -> tuple[CardRuling, ...]:
+        """The rulings that have changed."""
+        return self.policy.rule(snapshot, self.rules, self.intents, self.choices)
 
-    def next_change_s(self) -> float | None:
-        """When a ruling may ease by itself (Unix seconds)."""
-        ends = [each.until_s for each in self.policy.current.values() if each.until_s is not None]
+    def next_change_s(self, snapshot: Snapshot) -> float | None:
+        """When a ruling may change by itself (Unix seconds)."""
+        now_s = snapshot.now_s
+        ends = [
+            reason.until_s
+            for ruling in self.policy.current.values()
+            for reason in ruling.reasons
+            if reason.until_s is not None and reason.until_s > now_s
+        ]
+        freeze_s = self.policy.next_freeze_end_s()
+        if freeze_s is not None:
+            ends.append(now_s + max(0.0, freeze_s - snapshot.monotonic_s))
         return min(ends, default=None)
 
     def gives_up_grants(self, card: int) -> bool:
         return self.intents.get(card, LEND).kind == "stop"
 
-
-def rulings_to_events(owner: Owner, rulings: Iterable[CardRuling]) -> list[RulingChanged]:
-    """Changed rulings as events of the machine."""
-    return [
-        RulingChanged(
-            card=each.card,
-            ruling=each.ruling.name,  # type: ignore[arg-type]
-            is_draining=each.is_draining,
-            gives_up_grants=owner.gives_up_grants(each.card),
-        )
-        for each in rulings
-    ]
+    def events(self, rulings: Iterable[CardRuling]) -> list[RulingChanged]:
+        """Changed rulings as events of the machine, where more than their reasons changed."""
+        found: list[RulingChanged] = []
+        for each in rulings:
+            event = RulingChanged(
+                card=each.card,
+                ruling=each.ruling.name,  # type: ignore[arg-type]
+                is_draining=each.is_draining,
+                duty_percent=each.duty_percent,
+                gives_up_grants=self.gives_up_grants(each.card),
+            )
+            if self._sent.get(each.card) != event:
+                self._sent[each.card] = event
+                found.append(event)
+        return found

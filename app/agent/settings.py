@@ -1,8 +1,8 @@
 """The agent's settings: declared once, read from a TOML file, changed by the owner by revision.
 
-Owns: the table `SETTINGS`, the reading of the file, and the values that hold. Must not: act on a
-value. What the owner changes while the agent runs is kept beside the other state and wins over the
-file.
+Owns: the table `AGENT` and, with the policy's, `SETTINGS`; the reading of the file, and the values
+that hold. Must not: act on a value. What the owner changes while the agent runs is kept beside the
+other state and wins over the file.
 """
 
 from __future__ import annotations
@@ -13,18 +13,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from app.policy.choices import Choices
+from app.policy.settings import POLICY, PRICES
 from gpugoblin import settings as declared
 from gpugoblin.errors import AgentError
 from gpugoblin.settings import Setting, declare
 from gpugoblin.units import GIB, MIB
 
-__all__ = ["SETTINGS", "Settings", "Value", "read_settings"]
+__all__ = ["AGENT", "SETTINGS", "Settings", "Value", "read_settings"]
 
-Value = str | int | bool
+Value = bool | int | float | str | tuple[str, ...]
 
 _REQUEST: Final = "the request"
 
-SETTINGS: Final = declare(
+AGENT: Final = declare(
     Setting(
         "state_directory",
         "path",
@@ -134,6 +136,8 @@ SETTINGS: Final = declare(
     ),
 )
 
+SETTINGS: Final = declare(*AGENT, *POLICY, *PRICES)
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:
@@ -145,7 +149,20 @@ class Settings:
         return str(self.values[name])
 
     def number(self, name: str) -> int:
-        return int(self.values[name])
+        return int(self._plain(name))
+
+    def fraction(self, name: str) -> float:
+        return float(self._plain(name))
+
+    def _plain(self, name: str) -> bool | int | float | str:
+        value = self.values[name]
+        if isinstance(value, tuple):
+            raise TypeError(f"{name} is a list")
+        return value
+
+    def choices(self) -> Choices:
+        """What the rules read."""
+        return Choices({setting.name: self.values[setting.name] for setting in POLICY})
 
     def flag(self, name: str) -> bool:
         return bool(self.values[name])
@@ -167,7 +184,7 @@ class Settings:
             setting = declared.find(SETTINGS, name, _REQUEST)
             if not setting.is_live:
                 raise AgentError("setting_fixed", name=name)
-            values[name] = _narrow(setting.check(value, _REQUEST))
+            values[name] = setting.check(value, _REQUEST)
         return Settings(values)
 
     @property
@@ -201,11 +218,4 @@ def read_settings(path: Path | None) -> Settings:
         values = declared.check({}, SETTINGS, "nobody")
     else:
         values = declared.read(path, SETTINGS)
-    return Settings({name: _narrow(value) for name, value in values.items()})
-
-
-def _narrow(value: declared.Value) -> Value:
-    """The control protocol carries no lists and no fractions, and no setting here is one."""
-    if isinstance(value, (float, tuple)):
-        raise TypeError(f"{value!r} cannot be told over the control socket")
-    return value
+    return Settings(values)

@@ -12,6 +12,7 @@ from typing import Final
 from app.agent.view import reason_items
 from app.control import words
 from app.policy.combine import CardRuling
+from app.policy.machine import is_told
 from app.policy.rule import Ruling
 from gpugoblin.clock import Clock
 from gpugoblin.errors import GoblinError
@@ -47,6 +48,7 @@ class Speech:
         self._whys: dict[str, str] = {}
         self._counts: Counter[str] = Counter()
         self._counting_since_s: float | None = None
+        self._rulings: dict[int, CardRuling] = {}
 
     def explain(self, error: GoblinError) -> None:
         """Remembers the words and the fix of an error, for the line that names its code."""
@@ -87,7 +89,11 @@ class Speech:
             self.say("results_sent", span=span, sent=", ".join(counted))
 
     def say_ruling(self, ruling: CardRuling) -> None:
-        """What holds for a card now, and all the reasons."""
+        """What holds for a card now, and all the reasons; nothing when only a moment moved."""
+        old = self._rulings.get(ruling.card)
+        self._rulings[ruling.card] = ruling
+        if not is_told(old, ruling):
+            return
         code = "card_finishes" if ruling.is_draining else _RULING_LINES[ruling.ruling]
         until = "" if ruling.until_s is None else f", until {words.clock_time(ruling.until_s)}"
         because = words.reasons(reason_items(ruling))

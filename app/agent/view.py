@@ -88,7 +88,9 @@ def items(
 
 def reason_items(ruling: CardRuling) -> tuple[ReasonItem, ...]:
     """The reasons of a ruling for the wire."""
-    return tuple(ReasonItem(reason.code, dict(reason.fields)) for reason in ruling.reasons)
+    return tuple(
+        ReasonItem(reason.code, dict(reason.fields), reason.until_s) for reason in ruling.reasons
+    )
 
 
 def _card(

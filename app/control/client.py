@@ -22,6 +22,7 @@ from app.control.messages import (
     Item,
     Refused,
     Request,
+    ShowPage,
     Snapshot,
     Status,
     Subscribe,
@@ -135,6 +136,8 @@ class ControlClient:
         yield items
         while True:
             delta = self._read()
+            if isinstance(delta, ShowPage):
+                continue
             if not isinstance(delta, Delta) or delta.number != number + 1:
                 raise AgentError("control_malformed", reason="a change is missing")
             number = delta.number

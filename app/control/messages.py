@@ -13,8 +13,30 @@ from __future__ import annotations
 from typing import Annotated, Final, Literal
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Meta
 
+from app.control.items import (
+    AgentItem,
+    CardItem,
+    Cards,
+    Code,
+    GrantItem,
+    Id,
+    Item,
+    LeaseItem,
+    LogLine,
+    NoticeItem,
+    Number,
+    ProbeItem,
+    ReasonItem,
+    SensorItem,
+    Text,
+    TotalsItem,
+    UnixSeconds,
+    Value,
+)
+from app.control.items import Plain as _Plain
+from app.control.items import Tagged as _Message
 from gpugoblin.errors import AgentError
 
 __all__ = [
@@ -26,48 +48,53 @@ __all__ = [
     "CardItem",
     "Delta",
     "Doctor",
+    "EnrolBegin",
+    "EnrolIs",
+    "EnrolPoll",
     "Finding",
     "Finish",
     "GrantItem",
     "Hello",
+    "History",
+    "HistoryIs",
+    "HistoryRow",
     "Item",
     "LeaseItem",
+    "LogLine",
+    "Logs",
+    "LogsAre",
+    "NoticeItem",
     "Pause",
+    "ProbeItem",
     "Quit",
     "ReasonItem",
     "Refused",
     "Report",
     "Request",
     "Resume",
+    "SensorItem",
+    "SettingItem",
     "SettingsAre",
+    "SettingsDeclared",
+    "SettingsDescribe",
     "SettingsGet",
     "SettingsSet",
+    "Show",
+    "ShowPage",
     "Snapshot",
     "Status",
     "Stop",
     "Subscribe",
     "TotalsItem",
+    "Value",
     "Welcome",
     "decode_answer",
     "decode_request",
     "encode",
 ]
 
-VERSION: Final = 1
+VERSION: Final = 2
 MAX_LINE_BYTES: Final = 256 * 1024
-
-Text = Annotated[str, Meta(max_length=1000)]
-Code = Annotated[str, Meta(max_length=64, pattern=r"\A[a-z0-9_]*\Z")]
-Id = Annotated[str, Meta(max_length=64, pattern=r"\A[A-Za-z0-9_.-]*\Z")]
-Number = Annotated[int, Meta(ge=0, le=2**53)]
-Cards = Annotated[tuple[Annotated[int, Meta(ge=0, le=63)], ...], Meta(max_length=64)]
-UnixSeconds = Annotated[float, Meta(ge=0, le=1e11)]
-Value = str | int | bool
-
-
-class _Message(Struct, frozen=True, tag=True, forbid_unknown_fields=True):
-    pass
-
 
 # -- from a program to the agent ------------------------------------------------------------
 
@@ -147,6 +174,57 @@ class SettingsSet(_Message, frozen=True):
     values: Annotated[dict[Id, Value], Meta(max_length=100)]
 
 
+class SettingsDescribe(_Message, frozen=True):
+    """Answered by `SettingsDeclared`: what a window needs to show every setting."""
+
+    request: Number
+
+
+class EnrolBegin(_Message, frozen=True):
+    """Make this device known to the coordinator, if it is not; answered by `EnrolIs`."""
+
+    request: Number
+
+
+class EnrolPoll(_Message, frozen=True):
+    """How the enrolment stands; answered by `EnrolIs`. Changes come as `AgentItem`, too."""
+
+    request: Number
+
+
+class History(_Message, frozen=True):
+    """What ran; answered by `HistoryIs`, oldest first, at most `limit` rows.
+
+    Args:
+        since_s, until_s: Unix seconds; rows that begin in between.
+        by: `run` for every stretch of lending to a lab, `day` for sums a day and card.
+    """
+
+    request: Number
+    since_s: UnixSeconds = 0.0
+    until_s: UnixSeconds = 1e11
+    by: Literal["run", "day"] = "run"
+    limit: Annotated[int, Meta(ge=1, le=5000)] = 1000
+
+
+class Logs(_Message, frozen=True):
+    """The last lines, the oldest first; answered by `LogsAre`. Tokens, addresses and home paths
+    are taken out."""
+
+    request: Number
+    lines: Annotated[int, Meta(ge=1, le=5000)] = 200
+
+
+class Show(_Message, frozen=True):
+    """Ask whoever shows this agent to come to the front with a page; subscribers get `ShowPage`.
+
+    Answered by `Accepted`, whose `is_new` says whether anybody heard it.
+    """
+
+    request: Number
+    page: Code = ""
+
+
 class Doctor(_Message, frozen=True):
     """Looks at everything that lending needs; answered by a `Report`."""
 
@@ -164,91 +242,14 @@ Request = (
     | Quit
     | SettingsGet
     | SettingsSet
+    | SettingsDescribe
+    | EnrolBegin
+    | EnrolPoll
+    | History
+    | Logs
+    | Show
     | Doctor
 )
-
-
-# -- what is shown --------------------------------------------------------------------------
-
-
-class ReasonItem(Struct, frozen=True, forbid_unknown_fields=True):
-    """Why, as a code with the figures that its words name."""
-
-    code: Code
-    fields: dict[Code, float | str] = {}
-
-
-class AgentItem(_Message, frozen=True):
-    """The agent itself."""
-
-    key: Literal["agent"]
-    build: Id
-    pid: Number
-    since_s: UnixSeconds
-    coordinator: Text
-    state: Literal["starting", "not_enrolled", "working", "coordinator_away", "ending"]
-    user_code: Id = ""
-    fingerprint: Id = ""
-    next_contact_s: UnixSeconds | None = None
-
-
-class CardItem(_Message, frozen=True):
-    """One card. `why` names the cause when its engine was refused.
-
-    `asks`: whom a card without work asks next, and `asks_at_s` when; a moment that has passed
-    means that it is asking now.
-    """
-
-    key: Id
-    card: Number
-    kind: Literal["cpu", "vulkan", "cuda"]
-    ruling: Literal["RUN", "THROTTLE", "FREEZE", "STOP"]
-    reasons: Annotated[tuple[ReasonItem, ...], Meta(max_length=32)]
-    until_s: UnixSeconds | None
-    is_draining: bool
-    engine: Literal["absent", "starting", "ready", "stopping"]
-    doing: Literal["computing", "fetching", "waiting", "resting", "refused", "stopped"]
-    sandbox_level: Id
-    lab: Id
-    queued: Number
-    done: Number
-    failures: Number
-    flops_per_s: float
-    why: Code = ""
-    fix: Text = ""
-    asks: Literal["", "lab", "coordinator"] = ""
-    asks_at_s: UnixSeconds | None = None
-
-
-class GrantItem(_Message, frozen=True):
-    """One grant."""
-
-    key: Id
-    lab: Id
-    card: Number
-    until_s: UnixSeconds
-
-
-class LeaseItem(_Message, frozen=True):
-    """One lease. It has no size, shape or name: the owner sees stages, not data."""
-
-    key: Id
-    card: Number
-    stage: Code
-
-
-class TotalsItem(_Message, frozen=True):
-    """Since the agent started."""
-
-    key: Literal["totals"]
-    results_sent: Number
-    leases_given_back: Number
-    bytes_received: Number
-    bytes_sent: Number
-    cache_bytes: Number
-
-
-Item = AgentItem | CardItem | GrantItem | LeaseItem | TotalsItem
 
 
 # -- from the agent to a program ------------------------------------------------------------
@@ -302,7 +303,91 @@ class SettingsAre(_Message, frozen=True):
     values: dict[Id, Value]
 
 
-class Finding(Struct, frozen=True, forbid_unknown_fields=True):
+class SettingItem(_Plain, frozen=True):
+    """One setting as it is declared. `registry`: `policy` or `agent`; `fixed_by`: the profiles
+    that decide it, whatever its value says."""
+
+    name: Id
+    registry: Literal["policy", "agent"]
+    kind: Literal["text", "texts", "path", "int", "float", "bool"]
+    default: Value
+    unit: Text
+    description: Text
+    minimum: float | None = None
+    maximum: float | None = None
+    choices: tuple[Text, ...] = ()
+    is_live: bool = False
+    fixed_by: tuple[Code, ...] = ()
+
+
+class SettingsDeclared(_Message, frozen=True):
+    """Every setting."""
+
+    request: Number
+    settings: Annotated[tuple[SettingItem, ...], Meta(max_length=200)]
+
+
+class EnrolIs(_Message, frozen=True):
+    """How the enrolment stands. `waiting`: somebody has to approve `user_code` until `until_s`,
+    where the coordinator must show the same `fingerprint`."""
+
+    request: Number
+    state: Literal["enrolled", "waiting", "asking", "failed"]
+    user_code: Id = ""
+    fingerprint: Id = ""
+    until_s: UnixSeconds | None = None
+    why: Text = ""
+
+
+class HistoryRow(_Plain, frozen=True):
+    """A stretch of lending, or the sum of a day.
+
+    Args:
+        begin_s, end_s: Unix seconds.
+        lab: empty in sums.
+        tasks: results sent.
+        busy_s: in which tasks were computed.
+        energy_wh: by `energy_source`: `nvml`, `rapl`, or `estimate` (nothing measured it).
+        peak_c: the highest temperature; None without a sensor.
+    """
+
+    begin_s: UnixSeconds
+    end_s: UnixSeconds
+    card: Number
+    lab: Id
+    tasks: Number
+    busy_s: float
+    energy_wh: float
+    energy_source: Literal["nvml", "rapl", "estimate"]
+    cost: float
+    currency: Id
+    peak_c: float | None
+    bytes_received: Number
+    bytes_sent: Number
+
+
+class HistoryIs(_Message, frozen=True):
+    """What ran. `is_all` is False when `limit` left later rows out."""
+
+    request: Number
+    rows: Annotated[tuple[HistoryRow, ...], Meta(max_length=5000)]
+    is_all: bool = True
+
+
+class LogsAre(_Message, frozen=True):
+    """The last lines."""
+
+    request: Number
+    lines: Annotated[tuple[LogLine, ...], Meta(max_length=5000)]
+
+
+class ShowPage(_Message, frozen=True):
+    """To subscribers: somebody wants this page at the front."""
+
+    page: Code = ""
+
+
+class Finding(_Plain, frozen=True):
     """One thing that the doctor looked at."""
 
     subject: Code
@@ -318,7 +403,20 @@ class Report(_Message, frozen=True):
     findings: Annotated[tuple[Finding, ...], Meta(max_length=100)]
 
 
-Answer = Welcome | Snapshot | Delta | Accepted | Refused | SettingsAre | Report
+Answer = (
+    Welcome
+    | Snapshot
+    | Delta
+    | Accepted
+    | Refused
+    | SettingsAre
+    | SettingsDeclared
+    | EnrolIs
+    | HistoryIs
+    | LogsAre
+    | ShowPage
+    | Report
+)
 
 _encoder: Final = msgspec.json.Encoder(order="deterministic")
 _requests: Final[msgspec.json.Decoder[Request]] = msgspec.json.Decoder(Request, strict=True)

@@ -3,6 +3,8 @@
 Owns: the socket (in a directory of mode 0700, peers' user ids checked), the connections, their
 bounds. Must not: decide anything: requests go to a handler, which answers with a message.
 
+A system agent may serve a group: its members may do all, and everybody else may read.
+
 A program that subscribed and does not read is let go; it can come back and take a snapshot.
 """
 
@@ -19,24 +21,34 @@ from app.control.board import Board
 from app.control.messages import (
     MAX_LINE_BYTES,
     VERSION,
+    Accepted,
     Answer,
+    Doctor,
     Hello,
+    History,
     Item,
     Refused,
     Request,
+    SettingsDescribe,
+    SettingsGet,
+    Show,
+    ShowPage,
     Status,
     Subscribe,
     Welcome,
     decode_request,
     encode,
 )
-from app.control.paths import SOCKET_NAME, peer_user, socket_path
+from app.control.paths import SOCKET_NAME, peer_groups, peer_user, socket_path
 from gpugoblin.errors import AgentError, GoblinError
 
 __all__ = ["ControlServer"]
 
 MAX_BACKLOG_BYTES: Final = 1024 * 1024
 MAX_CONNECTIONS: Final = 32
+
+READ_VERBS: Final = (Hello, Status, Subscribe, SettingsGet, SettingsDescribe, History, Doctor)
+"""What those may ask who may only read. Logs are not among them: they may name programs."""
 
 Handler = Callable[[Request], Awaitable[Answer]]
 
@@ -47,10 +59,16 @@ class ControlServer:
     Args:
         directory: of mode 0700; made by the caller.
         build: told to programs.
-        handler: answers requests other than hello, status and subscribe; may raise GoblinError.
+        handler: answers requests other than hello, status, subscribe and show; may raise
+            GoblinError.
+        group: the id of a group whose members are served as the owner is, while all others may
+            read; None: nobody but the owner and root.
     """
 
-    def __init__(self, directory: Path, build: str, handler: Handler) -> None:
+    def __init__(
+        self, directory: Path, build: str, handler: Handler, group: int | None = None
+    ) -> None:
+        self._group = group
         self._directory = directory
         self._build = build
         self._handler = handler
@@ -65,7 +83,7 @@ class ControlServer:
         Raises:
             AgentError: `control_busy`: a living agent listens there.
         """
-        listener = _bound(self._directory)
+        listener = _bound(self._directory, 0o600 if self._group is None else 0o666)
         self._server = await asyncio.start_unix_server(
             self._connected, sock=listener, limit=MAX_LINE_BYTES
         )
@@ -95,6 +113,12 @@ class ControlServer:
             else:
                 writer.write(line)
 
+    def _show_page(self, request: Show) -> Accepted:
+        line = encode(ShowPage(request.page))
+        for writer in self._subscribers:
+            writer.write(line)
+        return Accepted(request.request, "", bool(self._subscribers))
+
     def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.get_running_loop().create_task(self._serve(reader, writer))
         self._connections.add(task)
@@ -103,16 +127,21 @@ class ControlServer:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             connection = writer.get_extra_info("socket")
-            is_welcome = peer_user(connection) in (0, os.geteuid())
+            is_owner = peer_user(connection) in (0, os.geteuid()) or (
+                self._group is not None and self._group in peer_groups(connection)
+            )
+            is_welcome = is_owner or self._group is not None
             if is_welcome and len(self._connections) <= MAX_CONNECTIONS:
-                await self._talk(reader, writer)
+                await self._talk(reader, writer, is_owner)
         except (ConnectionError, asyncio.IncompleteReadError):
             pass  # the program went away
         finally:
             self._subscribers.discard(writer)
             writer.close()
 
-    async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _talk(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, is_owner: bool
+    ) -> None:
         is_known = False
         while True:
             line = await _line(reader)
@@ -126,7 +155,11 @@ class ControlServer:
                 await _send(writer, _refusal(0, error))
                 return
             is_known = True
-            await _send(writer, await self._answer(request, writer))
+            if is_owner or isinstance(request, READ_VERBS):
+                answer = await self._answer(request, writer)
+            else:
+                answer = _refusal(request.request, AgentError("control_readonly"))
+            await _send(writer, answer)
 
     async def _answer(self, request: Request, writer: asyncio.StreamWriter) -> Answer:
         if isinstance(request, Hello):
@@ -136,6 +169,8 @@ class ControlServer:
         if isinstance(request, Subscribe):
             self._subscribers.add(writer)
             return self._board.snapshot(request.request)
+        if isinstance(request, Show):
+            return self._show_page(request)
         try:
             return await self._handler(request)
         except GoblinError as error:
@@ -160,7 +195,7 @@ async def _send(writer: asyncio.StreamWriter, answer: Answer) -> None:
     await writer.drain()
 
 
-def _bound(directory: Path) -> socket.socket:
+def _bound(directory: Path, mode: int) -> socket.socket:
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         with socket_path(directory) as path:
@@ -168,7 +203,7 @@ def _bound(directory: Path) -> socket.socket:
                 raise AgentError("control_busy", path=directory / SOCKET_NAME)
             (directory / SOCKET_NAME).unlink(missing_ok=True)
             listener.bind(path)
-        (directory / SOCKET_NAME).chmod(0o600)
+        (directory / SOCKET_NAME).chmod(mode)
         listener.listen(16)
         listener.setblocking(False)
     except BaseException:

@@ -12,7 +12,18 @@ from typing import Final
 from app.control.messages import CardItem, ReasonItem
 from gpugoblin.units import format_bytes, format_seconds
 
-__all__ = ["LINES", "REASONS", "card_sentence", "clock_time", "line", "reason", "reasons"]
+__all__ = [
+    "LINES",
+    "REASONS",
+    "card_sentence",
+    "clock_time",
+    "ends",
+    "line",
+    "reason",
+    "reasons",
+    "when",
+    "why",
+]
 
 REASONS: Final[Mapping[str, str]] = {
     "lending": "nothing forbids it",
@@ -20,7 +31,83 @@ REASONS: Final[Mapping[str, str]] = {
     "owner_finishing": "you asked for the running task to be the last one",
     "owner_finished": "you asked it to finish, and it has",
     "owner_stopped": "you stopped lending",
+    "card_unusable": "the card cannot be used ({why})",
+    "card_not_chosen": "this card is not among those that you lend",
+    "machine_sleeps": "the machine goes to sleep",
+    "away": "nobody has used the machine since {last_at} ({source})",
+    "never_used": "nobody uses the machine ({source})",
+    "in_use": "the machine is in use ({source})",
+    "kept_awake": "{program} keeps the screen awake",
+    "idle_unknown": "it is not known whether the machine is in use: {why}",
+    "game_runs": "a game runs ({games})",
+    "program_runs": "{programs} runs, which is on your list",
+    "full_screen": "{program} fills the screen",
+    "play_unknown": "it is not known whether a game runs: {why}",
+    "card_used": "{programs} uses the card",
+    "lent_by_another": "another gpugoblin lends this card ({holder})",
+    "card_memory_short": "others need the card's memory, of which you lend {most_percent:g} %",
+    "foreign_unknown": "it is not known who else uses the card: {why}",
+    "processor_needed": "others use more than {limit_percent:g} % of the processor",
+    "memory_short": "less than {least} of memory is free",
+    "disk_short": "less than {least} of disk is free",
+    "load_unknown": "it is not known what others need: {why}",
+    "inside_hours": "your hours go on until {ends_at}",
+    "hours_end": "your hours end at {ends_at}, so no new task begins",
+    "outside_hours": "it is outside your hours",
+    "energy_dear": "energy is dear now",
+    "dear_soon": "energy is dear from {begins_at} on, so no new task begins",
+    "hot": "{sensor} is at its limit of {limit_c:g} °C; it goes on below {resume_c:g} °C",
+    "sensor_lies": "{sensor} says {reading_c} °C, which cannot be",
+    "sensors_unknown": "the temperatures cannot be read: {why}",
+    "fan_fast": "the fan turns faster than {limit_rpm:g} rpm",
+    "on_battery": "the machine runs on battery",
+    "on_ups": "the machine runs on its emergency supply",
+    "saving_power": "the machine is told to save power",
+    "lid_closed": "the lid is closed",
+    "power_unknown": "it is not known where the power comes from: {why}",
+    "power_capped": "the card draws more than {cap_w:g} W",
+    "duty": "you lend {percent:g} % of its time",
+    "metered": "the network is a metered one",
+    "not_wired": "the network is not a cable",
+    "day_spent": "today's {limit} of data are used up",
+    "month_spent": "this month's {limit} of data are used up",
+    "network_unknown": "it is not known what the network costs: {why}",
+    "was_needed": "it has only just ended that {was}",
 }
+
+_ENDS: Final[Mapping[str, str]] = {
+    "owner_paused": "you resume",
+    "owner_finished": "you resume",
+    "owner_stopped": "you resume",
+    "card_unusable": "it is there again",
+    "card_not_chosen": "you choose it",
+    "machine_sleeps": "it wakes",
+    "in_use": "nobody has used it for a while",
+    "kept_awake": "that ends",
+    "game_runs": "it ends",
+    "program_runs": "it ends",
+    "full_screen": "that ends",
+    "card_used": "it lets the card go",
+    "lent_by_another": "that one lets it go",
+    "card_memory_short": "they have let it go",
+    "processor_needed": "they need less",
+    "memory_short": "more is free",
+    "disk_short": "more is free",
+    "energy_dear": "it is cheaper",
+    "outside_hours": "they begin",
+    "hot": "it has cooled down",
+    "sensor_lies": "the sensor works",
+    "fan_fast": "it turns slower",
+    "on_battery": "it is plugged in",
+    "on_ups": "the mains are back",
+    "saving_power": "you end that",
+    "lid_closed": "you open it",
+    "power_capped": "it draws less",
+    "duty": "you change that",
+    "metered": "the network is another one",
+    "not_wired": "a cable is plugged in",
+}
+"""What has to happen when no moment is known. What is unknown ends when it is known."""
 
 _GIVEN_BACK: Final[Mapping[str, str]] = {
     "owner": "because you want the card",
@@ -28,6 +115,13 @@ _GIVEN_BACK: Final[Mapping[str, str]] = {
     "engine_failed": "because the engine could not compute it",
     "inputs_missing": "because its inputs could not be had",
     "shutdown": "because the agent ends",
+}
+
+_WHY: Final[Mapping[str, str]] = {
+    "RUN": "lending",
+    "THROTTLE": "lending slowly",
+    "FREEZE": "frozen",
+    "STOP": "not lending",
 }
 
 _DOING: Final[Mapping[str, str]] = {
@@ -79,8 +173,65 @@ LINES: Final[Mapping[str, str]] = {
 
 def reason(item: ReasonItem) -> str:
     """The words of a reason; an unknown code is shown as it is."""
-    template = REASONS.get(item.code, item.code.replace("_", " "))
-    return template.format_map({name: value for name, value in item.fields.items()})
+    template = REASONS.get(item.code)
+    if template is None:
+        return item.code.replace("_", " ")
+    shown: dict[str, object] = dict(item.fields)
+    for name, value in item.fields.items():
+        if isinstance(value, str):
+            continue
+        if name.endswith("_at_s"):
+            shown[name.removesuffix("_s")] = _moment(value)
+        elif name.endswith("_bytes"):
+            shown[name.removesuffix("_bytes")] = format_bytes(value)
+    if item.code == "was_needed":
+        fields = {name: value for name, value in item.fields.items() if name != "cause"}
+        shown["was"] = reason(ReasonItem(str(item.fields["cause"]), fields))
+    try:
+        return template.format_map(shown)
+    except (LookupError, ValueError):
+        return item.code.replace("_", " ")  # from an agent of another version
+
+
+def ends(item: ReasonItem, now_s: float) -> str:
+    """When a reason ends, as far as that is known: `until 22:00`, `until it ends`."""
+    if item.until_s is not None:
+        return f"until {when(item.until_s, now_s)}"
+    words = _ENDS.get(item.code, "")
+    if item.code.endswith("_unknown"):
+        words = "that is known"
+    return f"until {words}" if words else ""
+
+
+def when(moment_s: float, now_s: float) -> str:
+    """A moment as people say it: `22:00`, `tomorrow 07:00`, `Sat 10:30`; exact within an hour."""
+    moment, now = datetime.fromtimestamp(moment_s), datetime.fromtimestamp(now_s)
+    text = moment.strftime("%H:%M:%S" if abs(moment_s - now_s) < 3600 else "%H:%M")
+    days = (moment.date() - now.date()).days
+    if days == 0:
+        return text
+    if days == 1:
+        return f"tomorrow {text}"
+    return moment.strftime("%a %H:%M" if 0 < days < 7 else "%Y-%m-%d %H:%M")
+
+
+def why(card: CardItem, now_s: float) -> str:
+    """One line: what a card does, why, and when that changes."""
+    doing = _WHY[card.ruling] if not card.is_draining else "finishing its last task"
+    if card.ruling in ("RUN", "THROTTLE") and card.doing in ("refused", "resting"):
+        return f"Card {card.card}: {card_sentence(card, now_s)}"
+    parts = []
+    for item in card.reasons:
+        end = ends(item, now_s) if item.code != "was_needed" or item.until_s else ""
+        parts.append(f"{reason(item)}{f' ({end})' if end else ''}")
+    line = f"Card {card.card}: {doing}, because {' and '.join(parts) or 'nothing forbids it'}"
+    if card.ruling == "STOP" and card.until_s is not None and len(card.reasons) > 1:
+        line += f"; nothing before {when(card.until_s, now_s)}"
+    return f"{line}."
+
+
+def _moment(moment_s: float) -> str:
+    return datetime.fromtimestamp(moment_s).strftime("%a %H:%M")
 
 
 def reasons(items: tuple[ReasonItem, ...]) -> str:

@@ -138,6 +138,14 @@ CODES: dict[str, ErrorCode] = {
         what="The agent at {path} belongs to another user.",
         next_step="Ask as that user, or as root.",
     ),
+    "recording_malformed": ErrorCode(
+        what="The recording {path} is broken at line {line}: {reason}.",
+        next_step="Record it again with this version.",
+    ),
+    "control_readonly": ErrorCode(
+        what="You may look at this agent, and not tell it what to do.",
+        next_step="Ask as a member of its group (`control_group` in its settings), or as root.",
+    ),
     "control_malformed": ErrorCode(
         what="A control message does not match its declaration: {reason}.",
         next_step="Use a program of the same version as the agent.",

@@ -70,7 +70,7 @@ def test_an_unforeseen_error_in_the_loop_ends_the_agent(
     def fails(*_: Any) -> Any:
         raise ZeroDivisionError("a defect")
 
-    monkeypatch.setattr("app.agent.agent.rulings_to_events", fails)
+    monkeypatch.setattr("app.agent.owner.Owner.events", fails)
     assert scene.lend(lambda: eventually(lambda: scene.said("Ended")), StubMaker()) == EXIT_FAILED
     assert "ZeroDivisionError" in caplog.text
 

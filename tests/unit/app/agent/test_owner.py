@@ -7,20 +7,24 @@ from pathlib import Path
 
 import pytest
 
-from app.agent.owner import Owner, rulings_to_events
+from app.agent.owner import Owner
 from app.agent.state import State
+from app.policy.combine import CardRuling
 from app.policy.intent import Intent
 from app.policy.rule import Ruling
-from app.policy.snapshot import CardFacts
+from app.policy.snapshot import LoadFacts
 from gpugoblin.errors import AgentError
+from tests.helpers.situations import NOW_S, choices, facts
 
-CARDS = (CardFacts(0, "cpu"), CardFacts(1, "cuda"))
+
+def ruled(owner: Owner, second: float) -> tuple[CardRuling, ...]:
+    return owner.rule(facts(now_s=NOW_S + second, monotonic_s=second))
 
 
 @pytest.fixture
 def owner(tmp_path: Path) -> Iterator[Owner]:
     state = State(tmp_path / "state")
-    yield Owner(state, CARDS, state.intents())
+    yield Owner(state, (0, 1), state.intents(), choices())
     state.close()
 
 
@@ -44,23 +48,32 @@ def test_an_unknown_card_changes_nothing(owner: Owner) -> None:
 
 
 def test_rulings_change_with_intents_and_time(owner: Owner) -> None:
-    assert [each.ruling for each in owner.rule(0.0)] == [Ruling.RUN, Ruling.RUN]
-    assert owner.rule(1.0) == ()
-    owner.wants(Intent("pause", "i1", until_s=10.0), [0])
-    changed = owner.rule(2.0)
+    assert [each.ruling for each in ruled(owner, 0.0)] == [Ruling.RUN, Ruling.RUN]
+    assert ruled(owner, 1.0) == ()
+    owner.wants(Intent("pause", "i1", until_s=NOW_S + 10.0), [0])
+    changed = ruled(owner, 2.0)
     assert [(each.card, each.ruling) for each in changed] == [(0, Ruling.STOP)]
-    assert owner.next_change_s() == 10.0
-    events = rulings_to_events(owner, changed)
+    assert owner.next_change_s(facts()) == NOW_S + 10.0
+    events = owner.events(changed)
     assert [(each.card, each.ruling, each.gives_up_grants) for each in events] == [
         (0, "STOP", False)
     ]
-    assert [each.ruling for each in owner.rule(10.0)] == [Ruling.RUN]
+    assert owner.events(changed) == []
+    assert [each.ruling for each in ruled(owner, 10.0)] == [Ruling.RUN]
+    assert owner.next_change_s(facts()) is None
+
+
+def test_a_freeze_will_change(owner: Owner) -> None:
+    owner.rule(facts(load=LoadFacts(90.0, 2**40, 2**40)))
+    assert owner.next_change_s(facts()) == NOW_S + 30.0
 
 
 def test_a_resume_is_told_again_even_where_it_holds(owner: Owner) -> None:
-    owner.rule(0.0)
+    owner.events(ruled(owner, 0.0))
     owner.wants(Intent("resume", "i1"), [1])
-    assert [(each.card, each.ruling) for each in owner.rule(1.0)] == [(1, Ruling.RUN)]
+    changed = ruled(owner, 1.0)
+    assert [(each.card, each.ruling) for each in changed] == [(1, Ruling.RUN)]
+    assert [each.card for each in owner.events(changed)] == [1]
 
 
 def test_a_drained_finish_is_kept(owner: Owner) -> None:
@@ -69,4 +82,4 @@ def test_a_drained_finish_is_kept(owner: Owner) -> None:
     owner.wants(Intent("finish", "i1"), [0])
     owner.drained(0)
     assert owner.state.intents()[0].drained
-    assert owner.rule(0.0)[0].ruling == Ruling.STOP
+    assert ruled(owner, 0.0)[0].ruling == Ruling.STOP

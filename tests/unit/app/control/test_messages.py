@@ -15,18 +15,23 @@ from gpugoblin.errors import AgentError
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "control"
 
-REASON = m.ReasonItem("owner_paused", {"hours": 2.0, "until": "evening"})
+REASON = m.ReasonItem("owner_paused", {"hours": 2.0, "until": "evening"}, 99.5)
 ITEMS: tuple[m.Item, ...] = (
     m.AgentItem(
-        "agent", "agent-1", 42, 1000.0, "https://c:1", "not_enrolled", "ABCD-2345", "0123", 9.5
+        "agent", "agent-1", 42, 1000.0, "https://c:1", "not_enrolled", "ABCD-2345", "0123", 9.5,
+        "custom", 3, "line 4",
     ),
     m.CardItem(
         "card-0", 0, "cpu", "STOP", (REASON,), 7.0, False, "absent", "stopped", "full", "lab_a",
-        0, 3, 1, 1e9, "bwrap_missing", "Install bubblewrap.",
+        0, 3, 1, 1e9, "bwrap_missing", "Install bubblewrap.", "lab", 8.5,
+        "0000:01:00.0", "A card", 30,
+        (m.SensorItem("core", 61.0, 83.0),), 900, 120.5, 2**34, 2**30,
     ),
+    m.ProbeItem("probe-idle", "idle", "unknown", "Mutter", "It does not answer."),
+    m.NoticeItem("notice-1", 1000.5, "card_stops", {"card": 1, "why": "x", "hours": 1.5}),
     m.GrantItem("grant_a", "lab_a", 0, 2000.0),
     m.LeaseItem("lease_a", 0, "fetching"),
-    m.TotalsItem("totals", 1, 2, 3, 4, 5),
+    m.TotalsItem("totals", 1, 2, 3, 4, 5, 6, 7.5),
 )  # fmt: skip
 REQUESTS: tuple[m.Request, ...] = (
     m.Hello(1),
@@ -38,8 +43,14 @@ REQUESTS: tuple[m.Request, ...] = (
     m.Resume(6, "intent_d"),
     m.Quit(7),
     m.SettingsGet(8),
-    m.SettingsSet(9, 3, {"queue.prefetch": 2, "a": "b", "c": True}),
+    m.SettingsSet(9, 3, {"queue.prefetch": 2, "a": "b", "c": True, "d": 0.5, "e": ("f",)}),
     m.Doctor(10),
+    m.SettingsDescribe(11),
+    m.EnrolBegin(12),
+    m.EnrolPoll(13),
+    m.History(14, 10.0, 20.0, "day", 5),
+    m.Logs(15, 20),
+    m.Show(16, "settings"),
 )
 ANSWERS: tuple[m.Answer, ...] = (
     m.Welcome(1, "agent-1"),
@@ -48,6 +59,23 @@ ANSWERS: tuple[m.Answer, ...] = (
     m.Accepted(3, "intent_a", True),
     m.Refused(3, "card_unknown", "No.", "Look."),
     m.SettingsAre(9, 4, {"queue.prefetch": 2}),
+    m.SettingsDeclared(
+        11,
+        (
+            m.SettingItem(
+                "a.b", "policy", "int", 5, "minutes", "Five.", 1.0, 9.0, (), True, ("away",)
+            ),
+            m.SettingItem("c", "agent", "texts", ("x",), "", "Texts."),
+        ),
+    ),
+    m.EnrolIs(12, "waiting", "ABCD-2345", "0123", 99.0, ""),
+    m.HistoryIs(
+        14,
+        (m.HistoryRow(1.0, 2.0, 0, "lab_a", 3, 0.5, 1.5, "nvml", 0.1, "EUR", 61.0, 10, 20),),
+        False,
+    ),
+    m.LogsAre(15, (m.LogLine(1.0, "card_stops", "Card 0: stops."),)),
+    m.ShowPage("settings"),
     m.Report(10, (m.Finding("disk", False, "Full.", "Empty it."),)),
 )
 
@@ -57,9 +85,9 @@ def name(message: object) -> str:
 
 
 @pytest.mark.parametrize("message", [*REQUESTS, *ANSWERS], ids=name)
-def test_golden_lines_of_version_1(message: m.Request | m.Answer) -> None:
+def test_golden_lines_of_version_2(message: m.Request | m.Answer) -> None:
     """A changed line is a new version, not a new golden file."""
-    golden = (GOLDEN / f"{name(message)}@1.json").read_bytes()
+    golden = (GOLDEN / f"{name(message)}@2.json").read_bytes()
     assert m.encode(message) == golden
     decode = m.decode_request if isinstance(message, get_args(m.Request)) else m.decode_answer
     assert decode(golden) == message
@@ -68,7 +96,7 @@ def test_golden_lines_of_version_1(message: m.Request | m.Answer) -> None:
 def test_every_message_has_a_golden_line() -> None:
     kinds = {*get_args(m.Request), *get_args(m.Answer)}
     assert {type(message) for message in (*REQUESTS, *ANSWERS)} == kinds
-    assert {path.stem for path in GOLDEN.glob("*.json")} == {f"{k.__name__}@1" for k in kinds}
+    assert {path.stem for path in GOLDEN.glob("*.json")} == {f"{k.__name__}@2" for k in kinds}
     assert {type(item) for item in ITEMS} == set(get_args(m.Item))
 
 

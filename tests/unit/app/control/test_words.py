@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from app.control.messages import CardItem, ReasonItem
-from app.control.words import LINES, card_sentence, line, reason, reasons
-from app.policy.intent import Intent, intent_verdict
-from app.policy.rules import RULES
-from app.policy.snapshot import CardFacts, Snapshot
+from app.control.words import LINES, REASONS, card_sentence, ends, line, reason, reasons, when, why
+from app.policy.reasons import REASONS as DECLARED
 
 
 def test_seconds_and_bytes_are_written_with_their_units() -> None:
@@ -34,16 +34,50 @@ def test_an_unknown_reason_is_shown_as_it_is() -> None:
     assert reasons(()) == ""
 
 
-def test_every_reason_of_the_policy_has_words() -> None:
-    card = CardFacts(0, "cpu")
-    codes = {rule(Snapshot(0.0, (card,)), card).reason.code for rule in RULES}
-    for kind in ("pause", "finish", "stop"):
-        for drained in (False, True):
-            verdict = intent_verdict(Intent(kind, drained=drained), 0.0)  # type: ignore[arg-type]
-            assert verdict is not None
-            codes.add(verdict.reason.code)
-    for code in codes:
-        assert reason(ReasonItem(code)) != code.replace("_", " ")
+def test_every_reason_of_the_policy_has_words_that_name_all_its_fields() -> None:
+    assert set(REASONS) == set(DECLARED)
+    for code, names in DECLARED.items():
+        fields = {name: 1000.0 if name.endswith("_s") else 2.0 for name in names}
+        fields |= {"cause": "on_battery"} if code == "was_needed" else {}  # type: ignore[dict-item]
+        words = reason(ReasonItem(code, fields))  # type: ignore[arg-type]
+        assert words != code.replace("_", " ")
+        assert "{" not in words
+        if code != "never_used":
+            assert len(words) > 10
+
+
+def test_a_reason_of_another_version_is_shown_as_it_is() -> None:
+    assert reason(ReasonItem("hot", {"sensor": "core"})) == "hot"
+
+
+def test_moments_as_people_say_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    noon = 1_767_268_800.0
+    assert when(noon + 90, noon) == "12:01:30"
+    assert when(noon + 8 * 3600, noon) == "20:00"
+    assert when(noon + 20 * 3600, noon) == "tomorrow 08:00"
+    assert when(noon + 3 * 86_400, noon) == "Sun 12:00"
+    assert when(noon + 30 * 86_400, noon) == "2026-01-31 12:00"
+
+
+def test_ends() -> None:
+    assert ends(ReasonItem("game_runs"), 0.0) == "until it ends"
+    assert ends(ReasonItem("play_unknown"), 0.0) == "until that is known"
+    assert ends(ReasonItem("away"), 0.0) == ""
+
+
+def test_why_is_one_line_with_every_cause() -> None:
+    stopped = card(
+        ruling="STOP", doing="stopped", until_s=None,
+        reasons=(ReasonItem("on_battery"), ReasonItem("game_runs", {"games": "G"})),
+    )  # fmt: skip
+    assert why(stopped, 0.0) == (
+        "Card 0: not lending, because the machine runs on battery (until it is plugged in)"
+        " and a game runs (G) (until it ends)."
+    )
+    refused = card(doing="refused", why="bwrap_missing", fix="Install bubblewrap.")
+    assert why(refused, 0.0) == "Card 0: not lending: bwrap missing. Install bubblewrap."
 
 
 def card(**fields: object) -> CardItem:

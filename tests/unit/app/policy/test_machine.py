@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from app.policy.combine import CardRuling
-from app.policy.machine import FREEZE_LIMIT_S, PolicyMachine
+from app.policy.machine import FREEZE_LIMIT_S, PolicyMachine, is_told
 from app.policy.rule import Reason, Ruling
 
 
@@ -37,3 +37,19 @@ def test_the_age_starts_again_after_a_pause_of_the_cause() -> None:
     machine.apply((ruling(Ruling.FREEZE),), 25.0)
     assert machine.apply((ruling(Ruling.FREEZE),), 54.0) == ()
     assert machine.apply((ruling(Ruling.FREEZE),), 55.0) == (ruling(Ruling.STOP),)
+
+
+def test_the_end_of_a_freeze_is_known() -> None:
+    machine = PolicyMachine()
+    assert machine.next_freeze_end_s() is None
+    machine.apply((ruling(Ruling.FREEZE),), 5.0)
+    assert machine.next_freeze_end_s() == 5.0 + FREEZE_LIMIT_S
+    machine.apply((ruling(Ruling.FREEZE),), 40.0)
+    assert machine.next_freeze_end_s() is None
+
+
+def test_people_hear_of_more_than_a_moved_moment() -> None:
+    old = CardRuling(0, Ruling.STOP, (Reason("a", (), 5.0),), until_s=5.0)
+    assert is_told(None, old)
+    assert not is_told(old, CardRuling(0, Ruling.STOP, (Reason("a", (), 9.0),), until_s=9.0))
+    assert is_told(old, CardRuling(0, Ruling.STOP, (Reason("b", (), 5.0),), until_s=5.0))

@@ -1,0 +1,1 @@
+"""What this machine tells: idle, games, heat, power, network, load. No probe decides anything."""

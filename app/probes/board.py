@@ -1,0 +1,132 @@
+"""The facts of all probes, and from them a snapshot for the policy.
+
+Owns: the latest fact and report of each probe. Must not: gather a fact, or judge one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import tzinfo
+from typing import Final, Literal, TypeAlias
+
+from app.policy.snapshot import (
+    CardFacts,
+    IdleFacts,
+    LoadFacts,
+    NetworkFacts,
+    PlayFacts,
+    PowerFacts,
+    Snapshot,
+)
+
+__all__ = ["UNLOOKED", "CardReading", "FactBoard", "Health", "Report", "Tell"]
+
+Health: TypeAlias = Literal["well", "absent", "unknown"]
+UNLOOKED: Final = "it has not been looked at yet"
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a probe says of itself.
+
+    Args:
+        health: `absent`: there is no such thing here, and its fact says so; `unknown`: its fact is
+            None, and `line` says why.
+        source: what it asks, for people.
+    """
+
+    name: str
+    health: Health
+    source: str
+    line: str = ""
+
+
+Tell: TypeAlias = Callable[[Report, object], None]
+"""How a probe tells a fact; None for unknown. Called in the loop's thread."""
+
+CardReading: TypeAlias = Mapping[str, CardFacts]
+"""By identity: facts of cards, of which number and kind are not looked at."""
+
+
+@dataclass(slots=True)
+class FactBoard:
+    """Used in the loop's thread.
+
+    Args:
+        changed: called after a fact has changed.
+    """
+
+    changed: Callable[[], None]
+    zone: Callable[[], tzinfo]
+    reports: dict[str, Report] = field(default_factory=dict)
+    is_asleep: bool = False
+    _idle: IdleFacts | None = None
+    _play: PlayFacts | None = None
+    _power: PowerFacts | None = None
+    _network: NetworkFacts | None = None
+    _load: LoadFacts | None = None
+    _readings: CardReading | None = None
+
+    def tell(self, report: Report, fact: object) -> None:
+        """Takes a fact by its type, or forgets it when it is None."""
+        slot = _SLOTS[report.name]
+        is_same = getattr(self, slot) == fact and self.reports.get(report.name) == report
+        setattr(self, slot, fact)
+        self.reports[report.name] = report
+        if not is_same:
+            self.changed()
+
+    def sleep(self, is_asleep: bool) -> None:
+        """The machine is about to sleep, or has woken."""
+        if self.is_asleep != is_asleep:
+            self.is_asleep = is_asleep
+            self.changed()
+
+    def snapshot(self, now_s: float, monotonic_s: float, cards: Iterable[CardFacts]) -> Snapshot:
+        """The facts of now. `cards` gives numbers, kinds and identities, and the trouble."""
+        return Snapshot(
+            now_s=now_s,
+            cards=tuple(self._card(card) for card in cards),
+            monotonic_s=monotonic_s,
+            zone=self.zone(),
+            idle=self._idle,
+            play=self._play,
+            power=self._power,
+            network=self._network,
+            load=self._load,
+            is_asleep=self.is_asleep,
+            why_unknown=self._whys(),
+        )
+
+    def _card(self, card: CardFacts) -> CardFacts:
+        if self._readings is None:
+            return replace(card, sensors=None, foreign=None)
+        reading = self._readings.get(card.identity)
+        if reading is None:
+            is_cpu = card.kind == "cpu"
+            return replace(card, sensors=() if is_cpu else None, foreign=() if is_cpu else None)
+        return replace(
+            reading,
+            card=card.card,
+            kind=card.kind,
+            identity=card.identity,
+            trouble=card.trouble or reading.trouble,
+        )
+
+    def _whys(self) -> dict[str, str]:
+        whys = {report.name: report.line for report in self.reports.values() if report.line}
+        cards = whys.pop("cards", "")
+        if cards:
+            whys["sensors"] = whys["foreign"] = cards
+        return whys
+
+
+_SLOTS: Final[Mapping[str, str]] = {
+    "idle": "_idle",
+    "play": "_play",
+    "power": "_power",
+    "network": "_network",
+    "load": "_load",
+    "cards": "_readings",
+}
