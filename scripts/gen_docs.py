@@ -267,8 +267,8 @@ def rules() -> str:
         + "\n## Profiles\n\n`profile` decides these settings, whatever they say themselves:\n\n"
         + table(("profile", "what it decides"), profiles)
         + "\nOn a machine without a desktop (a server that runs `--console`) the sources of "
-        "idleness are its\nterminals and remote sessions: where nobody types for `away.after_minutes`, "
-        "it lends.\n"
+        "idleness are its\nterminals and remote sessions: where nobody types "
+        "for `away.after_minutes`, it lends.\n"
     )
 
 
