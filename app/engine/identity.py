@@ -38,7 +38,9 @@ def kernel_set(backend: str) -> str:
     """
     here = Path(__file__).resolve().parent
     sources = [here / name for name in ("compile.py", "fusion.py", "program.py", "pool.py")]
-    sources += sorted((here / "backends" / backend.partition(":")[0]).glob("*.py"))
+    family = backend.partition(":")[0]
+    for folder in (family,) if family == "cpu" else ("card", family):
+        sources += sorted((here / "backends" / folder).glob("*.py"))
     parts: list[bytes] = []
     for source in sources:
         content = source.read_bytes()

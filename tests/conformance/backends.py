@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import pytest
 
@@ -13,10 +14,10 @@ from gpugoblin.errors import EngineError, GoblinError
 from gpugoblin.graph.interpret import interpret
 from gpugoblin.graph.ir import Graph
 from gpugoblin.units import GIB, MIB
-from tests.helpers.cards import missing_card
+from tests.helpers.cards import missing_card, missing_cuda
 from tests.helpers.engines import RealEngine
 
-__all__ = ["BACKENDS", "CPU", "VULKAN", "Backend", "Child"]
+__all__ = ["BACKENDS", "CHILDREN", "CPU", "CUDA", "VULKAN", "Backend", "Child"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,11 +102,17 @@ VULKAN = Child("vulkan", missing_card, {}, GIB)
 """The first card, which without one is Mesa's software."""
 
 
-def served_by_vulkan(graph: Graph) -> bool:
-    """Has every operator of the graph, or what it is made of, a kernel there?"""
-    if VULKAN.reason:  # `evaluate` says it
+CUDA = Child("cuda", missing_cuda, {}, 16 * GIB)
+"""The first card of NVIDIA; the context of CUDA alone takes a good part of a GiB."""
+
+CHILDREN = (CPU, VULKAN, CUDA)
+
+
+def _served(child: Child, graph: Graph) -> bool:
+    """Has every operator of the graph, or what it is made of, a kernel on cards?"""
+    if child.reason:  # `evaluate` says it
         return True
-    from app.engine.backends.vulkan.compiling import require_served
+    from app.engine.backends.card.layout import require_served
 
     try:
         require_served(graph)
@@ -117,5 +124,6 @@ def served_by_vulkan(graph: Graph) -> bool:
 BACKENDS: list[Backend] = [
     Backend("reference", interpret),
     Backend("cpu", CPU.evaluate),
-    Backend("vulkan", VULKAN.evaluate, served_by_vulkan),
+    Backend("vulkan", VULKAN.evaluate, partial(_served, VULKAN)),
+    Backend("cuda", CUDA.evaluate, partial(_served, CUDA)),
 ]

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.conformance.backends import CPU, VULKAN
+from tests.conformance.backends import CHILDREN
 
 
 @pytest.fixture(scope="session", autouse=True)
 def engines() -> Iterator[None]:
     """Starts before the leak fixture of any test looks, and ends after the last one."""
-    for child in (CPU, VULKAN):
+    for child in CHILDREN:
         child.start()
     yield
-    for child in (CPU, VULKAN):
+    for child in CHILDREN:
         child.close()

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from app.engine.backends.vulkan.device import Device
     from app.engine.backends.vulkan.instance import Instance
 
-__all__ = ["OpenCard", "missing_card", "open_card"]
+__all__ = ["OpenCard", "missing_card", "missing_cuda", "open_card"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +59,20 @@ def missing_card() -> str:
             choose(instance)
         finally:
             instance.close()
+    except EngineError as cause:
+        return " ".join(str(cause).split())
+    return ""
+
+
+def missing_cuda() -> str:
+    """Why there is no card of NVIDIA here, in one line; empty where there is."""
+    from app.engine.backends.cuda.device import cards, choose
+    from app.engine.backends.cuda.loader import blas, compiler, driver
+
+    try:
+        choose(cards(driver()))
+        compiler()
+        blas()
     except EngineError as cause:
         return " ".join(str(cause).split())
     return ""

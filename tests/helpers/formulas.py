@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from app.engine.backends.vulkan.compiling import KINDS
-from app.engine.backends.vulkan.functions import FUNCTIONS
+from app.engine.backends.card.functions import FUNCTIONS
+from app.engine.backends.card.layout import KINDS
 from gpugoblin.catalog.formula import Formula
 from gpugoblin.catalog.formula_build import FormulaBuilder
 from gpugoblin.catalog.scalars import SCALARS

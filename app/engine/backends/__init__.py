@@ -12,7 +12,7 @@ def backend_named(name: str) -> Served:
     """The backend `name`, its kernel table proven against the catalog.
 
     Args:
-        name: `cpu`, `vulkan` for the first card, or `vulkan:UUID`.
+        name: `cpu`, `vulkan` or `cuda` for the first card, `vulkan:UUID` or `cuda:UUID`.
 
     Raises:
         EngineError: `kernel_missing`, `card_missing`, `card_unsuited`, `card_failed`.
@@ -26,4 +26,8 @@ def backend_named(name: str) -> Served:
         from app.engine.backends.vulkan.backend import VulkanBackend
 
         return VulkanBackend(uuid)
+    if family == "cuda":
+        from app.engine.backends.cuda.backend import CudaBackend
+
+        return CudaBackend(uuid)
     raise EngineError("kernel_missing", backend=name, missing="every operator", unknown="none")

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from typing import Final
 
+from app.engine.backends.card.table import EMITTERS
 from app.engine.backends.vulkan.compiling import compile_card
 from app.engine.backends.vulkan.machine import Machine
 from app.engine.backends.vulkan.program import CardProgram
-from app.engine.backends.vulkan.table import EMITTERS
+from gpugoblin.graph.classes import CLASSES
 from gpugoblin.graph.ir import Graph
 
 __all__ = ["VALIDATION_VARIABLE", "VulkanBackend"]
@@ -28,7 +29,7 @@ class VulkanBackend:
     """
 
     name = "vulkan"
-    classes = frozenset({"exact", "float32"})
+    classes = frozenset(CLASSES)
 
     def __init__(self, uuid: str = "") -> None:
         self.machine = Machine(uuid, validated=os.environ.get(VALIDATION_VARIABLE) == "1")

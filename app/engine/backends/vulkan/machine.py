@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+from app.engine.backends.card.steps import ALIGNMENT_BYTES
 from app.engine.backends.vulkan.device import Device, choose
 from app.engine.backends.vulkan.instance import Instance
 from app.engine.backends.vulkan.loader import library
@@ -19,10 +20,9 @@ from gpugoblin.errors import EngineError
 from gpugoblin.hashing import digest
 from gpugoblin.units import MIB
 
-__all__ = ["ALIGNMENT_BYTES", "Machine"]
+__all__ = ["Machine"]
 
 STAGING_BYTES: Final = 16 * MIB
-ALIGNMENT_BYTES: Final = 256
 IDLE_KEPT: Final = 32
 """Kernels that no program holds and that are kept for the next one."""
 DOMAIN: Final = "gpugoblin 2026-12 kernel words"

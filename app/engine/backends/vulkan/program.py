@@ -16,61 +16,28 @@ from typing import Final
 
 import numpy as np
 
-from app.engine.backends.vulkan.kernel import MAX_PUSHED
+from app.engine.backends.card.kernel import MAX_PUSHED
+from app.engine.backends.card.stages import Stage
+from app.engine.backends.card.steps import ERROR_SLOT_BYTES, CardStep, Layout, first_error
 from app.engine.backends.vulkan.machine import Machine
 from app.engine.backends.vulkan.memory import Block
 from app.engine.backends.vulkan.recording import Commands
-from app.engine.backends.vulkan.stages import Stage
-from app.engine.context import Context, KernelError
+from app.engine.context import Context
 from gpugoblin.catalog.spec import Array, TensorSpec
 
-__all__ = ["CardProgram", "CardStep"]
+__all__ = ["CardProgram"]
 
 SEGMENT_S: Final = 0.1
 QUEUED: Final = 2
-ERROR_SLOT_BYTES: Final = 16
-"""An int64 and whether it was written, of one step that may refuse its values."""
-
-
-@dataclass(frozen=True, slots=True)
-class CardStep:
-    """The dispatches of one group of nodes.
-
-    Args:
-        node: that an error is reported at.
-        stages: with the place in the block of each stage's tensors: first byte and length.
-        weight: how long it takes, in arbitrary units.
-        error: axis and extent, when the step checks indices.
-    """
-
-    node: int
-    stages: tuple[tuple[Stage, tuple[tuple[int, int], ...]], ...]
-    weight: float
-    error: tuple[int, int] | None = None
 
 
 @dataclass(slots=True)
 class CardProgram:
-    """A program for tensors of exactly the given specs.
-
-    Args:
-        inputs, outputs, constants: the place of each in the block.
-        copies: (from, to, bytes) within the block, once all steps are done.
-        errors: place of the error slots in the block, one a step, and their number.
-        private_bytes: all memory of the card that a run takes.
-        position: the node that an error belongs to.
-    """
+    """A program for tensors of exactly the specs of its layout; `position` is the node that an
+    error belongs to."""
 
     machine: Machine
-    input_specs: tuple[TensorSpec, ...]
-    output_specs: tuple[TensorSpec, ...]
-    inputs: tuple[int, ...]
-    outputs: tuple[int, ...]
-    constants: tuple[tuple[int, Array], ...]
-    steps: tuple[CardStep, ...]
-    copies: tuple[tuple[int, int, int], ...]
-    errors: tuple[int, int]
-    private_bytes: int
+    layout: Layout
     arena_bytes: int = 0
     position: int = -1
     _block: Block | None = None
@@ -78,6 +45,19 @@ class CardProgram:
     _segments: list[tuple[Commands, float]] = field(default_factory=list)
     _kernels: dict[bytes, str] = field(default_factory=dict)
     _tables: Block | None = None
+
+    @property
+    def input_specs(self) -> tuple[TensorSpec, ...]:
+        return self.layout.input_specs
+
+    @property
+    def output_specs(self) -> tuple[TensorSpec, ...]:
+        return self.layout.output_specs
+
+    @property
+    def private_bytes(self) -> int:
+        """All memory of the card that a run takes."""
+        return self.layout.size_bytes
 
     def prepare(self) -> None:
         """Takes the memory of a run.
@@ -105,12 +85,12 @@ class CardProgram:
             self._record(block)
         if self.machine.tenant is not self:  # another program's tensors lie over the constants
             self.machine.tenant = None
-            self.machine.upload(block, self.constants)
+            self.machine.upload(block, self.layout.constants)
             self.machine.tenant = self
-        self.machine.upload(block, list(zip(self.inputs, inputs, strict=True)))
+        self.machine.upload(block, list(zip(self.layout.inputs, inputs, strict=True)))
         self._replay(context)
         self._require_no_error(block)
-        self.machine.download(block, list(zip(self.outputs, outputs, strict=True)))
+        self.machine.download(block, list(zip(self.layout.outputs, outputs, strict=True)))
         self.machine.require_no_complaint()
 
     def replay_s(self, repeats: int) -> float:
@@ -158,33 +138,32 @@ class CardProgram:
         context.blocks(1, lambda block: None)
 
     def _require_no_error(self, block: Block) -> None:
-        place, count = self.errors
+        place, count = self.layout.errors
         if not count:
             return
         found = np.zeros((count, 2), np.int64)
         self.machine.download(block, [(place, found)])
-        for step, (index, written) in zip(self.steps, found.tolist(), strict=True):
-            if written and step.error is not None:
-                self.position = step.node
-                axis, extent = step.error
-                raise KernelError("index_out_of_range", (index, axis, extent))
+        wrong = first_error(self.layout.steps, found)
+        if wrong is not None:
+            self.position, error = wrong
+            raise error
 
     # -- recording -----------------------------------------------------------------------------
 
     def _record(self, block: Block) -> None:
         self._forget()
-        for step in self.steps:
+        for step in self.layout.steps:
             for stage, _ in step.stages:
                 if stage.words not in self._kernels:
                     self._kernels[stage.words] = self.machine.claim(stage.words)
         self._block, self._rate = block, self.machine.weight_per_s
-        tables = _Tables(self.machine, block, self.steps)
+        tables = _Tables(self.machine, block, self.layout.steps)
         self._tables = tables.block
         most = self._rate * SEGMENT_S
         weight = 0.0
         commands = self._begin(block)
         hazards = _Hazards()
-        for step in self.steps:
+        for step in self.layout.steps:
             if weight + step.weight > most and weight:
                 commands.barrier()
                 self._end(commands, weight)
@@ -196,14 +175,14 @@ class CardProgram:
                 commands.dispatch(pipeline, stage.groups, tables.addresses(places))
             weight += step.weight
         commands.barrier()
-        for source, target, size in self.copies:
+        for source, target, size in self.layout.copies:
             commands.copy(block, source, block, target, size)
         commands.barrier()
         self._end(commands, weight)
 
     def _begin(self, block: Block | None) -> Commands:
         commands = Commands(self.machine.device, self.machine.pipelines)
-        place, count = self.errors
+        place, count = self.layout.errors
         if block is not None and count:
             commands.fill(block, place, ERROR_SLOT_BYTES * count)
             commands.barrier()

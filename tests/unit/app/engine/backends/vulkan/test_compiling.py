@@ -3,7 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from app.engine.backends.vulkan.compiling import compile_card, require_served
+from app.engine.backends.card.layout import require_served
+from app.engine.backends.vulkan.compiling import compile_card
 from app.engine.backends.vulkan.machine import Machine
 from gpugoblin.catalog.formula_build import call_formula
 from gpugoblin.catalog.spec import TensorSpec
@@ -25,7 +26,7 @@ def test_chain_is_one_dispatch(machine: Machine) -> None:
     root = builder.add("formula", [total], tree=call_formula("abs"))
     graph = builder.build([builder.add("formula", [root, total], tree=call_formula("mul"))])
     program = compile_card(graph, machine)
-    assert [len(step.stages) for step in program.steps] == [1]
+    assert [len(step.stages) for step in program.layout.steps] == [1]
     arrays = [np.arange(35, dtype=np.float32).reshape(5, 7), np.full(7, -9, np.float32)]
     require_right(machine, graph, arrays)
 

@@ -40,7 +40,7 @@ def test_what_the_judge_says_is_an_error(machine: Machine) -> None:
 
 
 def test_kernels_live_while_they_are_claimed(machine: Machine) -> None:
-    from app.engine.backends.vulkan.kernel import Kernel
+    from app.engine.backends.card.kernel import Kernel
 
     words = []
     for threads in range(1, 41):

@@ -71,7 +71,7 @@ def test_segments_are_cut_again_without_compiling(machine: Machine) -> None:
         out = np.empty(70, np.int32)
         program.run([data], [out], NOTHING, Context(pool))
         np.testing.assert_array_equal(out, data * 16)
-        assert len(program._segments) == len(program.steps)
+        assert len(program._segments) == len(program.layout.steps)
         machine.weight_per_s = 1e12
         program.run([data], [out], NOTHING, Context(pool))
         assert len(program._segments) == 1

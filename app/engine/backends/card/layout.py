@@ -1,0 +1,189 @@
+"""Graph to steps of a card: what is fused, which kernels, where every value lies.
+
+Owns: the compilation. Must not: choose offsets of intermediates itself: the one planner of
+`gpugoblin.graph.memory` does. A composite runs as its decomposition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from app.engine.backends.card.elementwise import chain
+from app.engine.backends.card.functions import SERVED
+from app.engine.backends.card.joining import joined_groups, kept_of
+from app.engine.backends.card.rows import row_chain, row_shape
+from app.engine.backends.card.stages import MAX_ELEMENTS, Stage
+from app.engine.backends.card.steps import ALIGNMENT_BYTES, ERROR_SLOT_BYTES, CardStep, Layout
+from app.engine.backends.card.table import EMITTERS, Emission
+from app.engine.fusion import Group
+from gpugoblin.catalog.formula import Formula
+from gpugoblin.catalog.registry import OPERATORS
+from gpugoblin.catalog.rules import int_attribute
+from gpugoblin.catalog.spec import Array, TensorSpec
+from gpugoblin.errors import EngineError
+from gpugoblin.graph.expand import Expanded, expand
+from gpugoblin.graph.ir import Graph, Node
+from gpugoblin.graph.memory import plan_memory
+
+__all__ = ["KINDS", "Chooser", "lay_out", "require_served"]
+
+KINDS: Final = frozenset({"float32", "int32", "int64", "bool"})
+"""Dtypes that the kernels know."""
+
+
+Chooser = Callable[[Node, Sequence[TensorSpec]], Emission | None]
+"""What a card has for a node beside the common kernels: the node, the specs of its inputs."""
+
+
+def lay_out(expanded: Expanded, choose: Chooser) -> Layout:
+    """The steps of a graph that is served."""
+    graph = expanded.graph
+    return _Compiler(graph, graph.specs(), choose, expanded.origins).layout()
+
+
+def require_served(graph: Graph, numeric_class: str = "float32") -> Expanded:
+    """The graph in operators that have kernels.
+
+    Raises:
+        EngineError: `task_refused` for what this backend does not serve.
+    """
+    expanded = expand(graph, lambda operator: operator.key in EMITTERS)
+    _require_kinds(expanded.graph.specs(), numeric_class)
+    _require_kernels(expanded.graph)
+    return expanded
+
+
+def _require_kinds(specs: Sequence[TensorSpec], numeric_class: str) -> None:
+    for spec in specs:
+        if spec.dtype not in KINDS:
+            raise EngineError("task_refused", reason=f"no kernel for {spec.dtype}")
+        if spec.count > MAX_ELEMENTS:
+            raise EngineError("task_refused", reason=f"a tensor has {spec.count} elements")
+        if numeric_class == "exact" and spec.dtype == "float32":
+            raise EngineError("task_refused", reason="class exact serves integers and bool only")
+
+
+def _require_kernels(graph: Graph) -> None:
+    for node in graph.nodes:
+        key = f"{node.operator}@{node.version}"
+        if key == "formula@1":
+            _require_functions(node)
+        elif key not in EMITTERS and node.operator != "reshape":
+            raise EngineError("task_refused", reason=f"no kernel for {key}")
+
+
+def _require_functions(node: Node) -> None:
+    tree = node.attrs["tree"]
+    steps = tree.nodes if isinstance(tree, Formula) else ()
+    for step in steps:
+        known = step.function in SERVED or step.function in ("input", "const", "cast")
+        if not known or (step.dtype and step.dtype not in KINDS):
+            raise EngineError("task_refused", reason=f"no kernel for {step.function}")
+
+
+@dataclass(slots=True)
+class _Compiler:
+    graph: Graph
+    specs: tuple[TensorSpec, ...]
+    choose: Chooser
+    origins: tuple[int, ...]
+    places: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """First byte in the block and length of every stored value."""
+    size_bytes: int = 0
+
+    def _take(self, nbytes: int) -> int:
+        place = self.size_bytes
+        self.size_bytes += -(-nbytes // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
+        return place
+
+    def layout(self) -> Layout:
+        graph = self.graph
+        plan = plan_memory(graph)
+        inputs = tuple(self._take(spec.nbytes) for spec in graph.inputs)
+        outputs = tuple(self._take(spec.nbytes) for spec in graph.output_specs())
+        constants = tuple(self._take(constant.spec.nbytes) for constant in graph.constants)
+        arena = self._take(plan.arena_bytes)
+        before = (*inputs, *constants)
+        for value, base in enumerate(plan.bases):
+            if base < len(before):
+                place = before[base]
+            elif base in plan.homes:
+                place = outputs[plan.homes[base]]
+            else:
+                place = arena + plan.offsets[base]
+            self.places[value] = (place, self.specs[value].nbytes)
+        found = joined_groups(graph, plan.offsets)
+        emissions = [self._emission(group) for group in found]
+        scratch = self._take(max((one.scratch_bytes for one in emissions), default=0))
+        errors = self._take(ERROR_SLOT_BYTES * len(emissions))
+        steps = tuple(
+            self._step(group, one, scratch, errors + ERROR_SLOT_BYTES * number)
+            for number, (group, one) in enumerate(zip(found, emissions, strict=True))
+        )
+        return Layout(
+            input_specs=graph.inputs,
+            output_specs=graph.output_specs(),
+            inputs=inputs,
+            outputs=outputs,
+            constants=tuple(zip(constants, self._constants(), strict=True)),
+            steps=steps,
+            copies=tuple(
+                (self.places[value][0], outputs[output], self.specs[value].nbytes)
+                for output, value in plan.copies
+            ),
+            errors=(errors, len(steps) if any(step.error for step in steps) else 0),
+            size_bytes=self.size_bytes,
+        )
+
+    def _constants(self) -> list[Array]:
+        return [constant.array() for constant in self.graph.constants]
+
+    def _tensors(self, group: Group) -> tuple[list[int], list[int]]:
+        """The values that a group reads, and those that it must write."""
+        results = list(group.results)
+        if not group.chain:
+            return list(self.graph.nodes[group.nodes[0]].inputs), results
+        return sorted(group.reads), kept_of(self.graph, group.nodes, results)
+
+    def _emission(self, group: Group) -> Emission:
+        nodes = [self.graph.nodes[index] for index in group.nodes]
+        reads, writes = self._tensors(group)
+        if group.chain:
+            results = list(group.results)
+            shape = row_shape(nodes, self.specs)
+            if shape is not None:
+                return Emission((row_chain(shape, nodes, results, reads, writes, self.specs),))
+            return Emission(tuple(chain(nodes, results, reads, writes, self.specs)))
+        node = nodes[0]
+        if node.operator == "reshape":
+            return Emission(())  # it lies where its operand lies
+        specs = [self.specs[value] for value in reads]
+        chosen = self.choose(node, specs)
+        if chosen is not None:
+            return chosen
+        emitter = EMITTERS[f"{node.operator}@{node.version}"]
+        return emitter(node.attrs, specs, node.outputs)
+
+    def _step(self, group: Group, emission: Emission, scratch: int, error: int) -> CardStep:
+        reads, writes = self._tensors(group)
+        known = [self.places[value] for value in (*reads, *writes)]
+        known += [(scratch, emission.scratch_bytes), (error, ERROR_SLOT_BYTES)]
+        bound: list[tuple[Stage, tuple[tuple[int, int], ...]]] = []
+        for stage in emission.stages:
+            bound.append((stage, tuple(known[number] for number in stage.tensors)))
+        checked: tuple[int, int] | None = None
+        if emission.checks:
+            node = self.graph.nodes[group.nodes[0]]
+            axis = int_attribute(node.attrs, "axis")
+            checked = (axis, self.specs[reads[0]].shape[axis])
+        weight = sum(self._weight(self.graph.nodes[index]) for index in group.nodes)
+        return CardStep(self.origins[group.nodes[-1]], tuple(bound), weight, checked)
+
+    def _weight(self, node: Node) -> float:
+        """Flops; a byte moved counts as four."""
+        operator = OPERATORS[f"{node.operator}@{node.version}"]
+        inputs = [self.specs[value] for value in node.inputs]
+        cost = operator.cost(inputs, node.outputs, node.attrs)
+        return cost.flops + 4.0 * (cost.bytes_read + cost.bytes_written) + 1.0
