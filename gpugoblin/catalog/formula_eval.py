@@ -118,7 +118,10 @@ def _step(
     found = [error for _, error in operands]
     if errors is None:
         return (to_range(value) if value.dtype.kind == "f" else value), None
-    return _with_error(function, values, found, value)
+    value, error = _with_error(function, values, found, value)
+    if node.function == "bits_float":  # the one function that makes small numbers of whole ones
+        error = with_flush(value, error)
+    return value, error
 
 
 def _wide(array: Array) -> Array:

@@ -221,7 +221,8 @@ def power(operands: Sequence[Array], errors: Sequence[Error], result: Array) -> 
 
 
 def modulo(operands: Sequence[Array], errors: Sequence[Error], result: Array) -> Array:
-    """Off by a whole divisor where the quotient may cross an integer."""
+    """Off by a whole divisor where the quotient may cross an integer; by anything where the divisor
+    may be zero."""
     x, y = operands
     ex, ey = _errors(errors)
     if x.dtype.kind != "f":
@@ -231,7 +232,9 @@ def modulo(operands: Sequence[Array], errors: Sequence[Error], result: Array) ->
     low, high = np.floor(exact - slack), np.floor(exact + slack)
     near = ex + (np.abs(exact) + 1) * ey
     same = (low == high) & np.isfinite(y)
-    return _settle(np.where(same, near, np.abs(y) + ey + near), ex, ey)
+    nothing = (ey > 0) & (np.abs(y) <= ey)
+    spread = np.where(same, near, np.abs(y) + ey + near)
+    return _settle(np.where(nothing, np.inf, spread), ex, ey)
 
 
 def comparison(operands: Sequence[Array], errors: Sequence[Error], result: Array) -> Array:

@@ -310,5 +310,5 @@ class Kernel:
         meaning = self.module.constant("uint32", 0x108)
         self.module.put("ControlBarrier", scope, scope, meaning)
 
-    def words(self, *, preserve: bool = False) -> bytes:
-        return self.module.words((self.threads, 1, 1), preserve=preserve)
+    def words(self) -> bytes:
+        return self.module.words((self.threads, 1, 1))

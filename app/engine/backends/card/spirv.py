@@ -7,10 +7,10 @@ specification). Must not: know what is computed; `kernel.py` is the language abo
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
-__all__ = ["OPCODES", "WIDTHS", "Module"]
+__all__ = ["CONTROLS", "OPCODES", "WIDTHS", "Module", "controlled"]
 
 OPCODES: Final = {
     **{"ExtInst": 12, "Load": 61, "Store": 62, "AccessChain": 65, "CompositeExtract": 81},
@@ -36,12 +36,16 @@ WIDTHS: Final = {
 }
 """Kinds that lie in memory, with their bytes."""
 
+_HEADER_WORDS: Final = 5
 _MAGIC: Final = 0x07230203
 _VERSION: Final = 0x00010500
 _CAPABILITIES: Final = (1, 11, 39, 4448, 5347)
 """Shader, Int64, Int8, StorageBuffer8BitAccess, PhysicalStorageBufferAddresses."""
-_PRESERVE: Final = 4466
-"""The capability SignedZeroInfNanPreserve."""
+CONTROLS: Final = {"denormals": (4464, 4459), "signs": (4466, 4461), "nearest": (4467, 4462)}
+"""What may be asked of a driver for float32: small numbers are kept; NaN, infinity and the sign of
+zero are kept; results are rounded to the nearest. Each a capability and an execution mode."""
+_ENTRY: Final = 2
+"""The entry point's number, the second that a module gives."""
 FUNCTION: Final = 7
 STORAGE_PHYSICAL: Final = 5349
 STORAGE_PUSH: Final = 9
@@ -184,23 +188,17 @@ class Module:
 
     # -- the whole -----------------------------------------------------------------------------
 
-    def words(self, threads: Sequence[int], *, preserve: bool) -> bytes:
-        """The module, with its entry point `main` and groups of `threads`.
-
-        Args:
-            preserve: asks the driver to keep NaN, infinity and the sign of zero.
-        """
+    def words(self, threads: Sequence[int]) -> bytes:
+        """The module, with its entry point `main` and groups of `threads`."""
         void = self.type("void")
         function = self._global(("function",), 33, void)
         out: list[int] = []
-        for capability in (*_CAPABILITIES, *((_PRESERVE,) if preserve else ())):
+        for capability in _CAPABILITIES:
             self._put(out, 17, capability)
         self._put(out, 11, self.extended, *_string("GLSL.std.450"))
         self._put(out, 14, 5348, 1)  # PhysicalStorageBuffer64, GLSL450
         self._put(out, 15, 5, self.entry, *_string("main"), *self._interface)
         self._put(out, 16, self.entry, 17, *threads)
-        if preserve:
-            self._put(out, 16, self.entry, 4461, 32)
         out += self._decorations
         out += self._globals
         self._put(out, 54, void, self.entry, 0, function)
@@ -211,3 +209,22 @@ class Module:
         self._put(out, 56)
         header = [_MAGIC, _VERSION, 0, self._next, 0]
         return struct.pack(f"<{len(header) + len(out)}I", *header, *out)
+
+
+def controlled(words: bytes, controls: Iterable[str]) -> bytes:
+    """The same module, asking the driver for some of `CONTROLS` in float32 arithmetic."""
+    asked = [CONTROLS[control] for control in controls]
+    if not asked:
+        return words
+    given = struct.unpack(f"<{len(words) // 4}I", words)
+    capabilities: list[int] = []
+    modes: list[int] = []
+    for capability, mode in asked:
+        Module._put(capabilities, 17, capability)
+        Module._put(modes, 16, _ENTRY, mode, 32)
+    place = _HEADER_WORDS
+    while given[place] & 0xFFFF != 16:  # the first execution mode: the size of a group
+        place += given[place] >> 16
+    out = [*given[:_HEADER_WORDS], *capabilities, *given[_HEADER_WORDS:place], *modes]
+    out += given[place:]
+    return struct.pack(f"<{len(out)}I", *out)

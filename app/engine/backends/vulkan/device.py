@@ -67,6 +67,7 @@ class Device:
         self.family = _compute_family(card)
         self.limits = _limits(card)
         self.extensions = _extensions(card)
+        self.controls = _controls(card)
         make = Structures()
         features = _features(card, make)
         priority = make.array("float", [0.0])
@@ -149,6 +150,20 @@ def _limits(card: Card) -> Limits:
         timestamp_ns=float(limits.timestampPeriod),
         allocation_bytes=int(third.maxMemoryAllocationSize),
     )
+
+
+def _controls(card: Card) -> frozenset[str]:
+    """What the driver can be asked for in float32 arithmetic (`card.spirv.CONTROLS`)."""
+    make = Structures()
+    found = make.make("PhysicalDeviceFloatControlsProperties")
+    properties = make.make("PhysicalDeviceProperties2", pNext=found)
+    library.vkGetPhysicalDeviceProperties2(card.handle, properties)
+    names = {
+        "denormals": "shaderDenormPreserveFloat32",
+        "signs": "shaderSignedZeroInfNanPreserveFloat32",
+        "nearest": "shaderRoundingModeRTEFloat32",
+    }
+    return frozenset(control for control, name in names.items() if getattr(found, name))
 
 
 def _extensions(card: Card) -> frozenset[str]:

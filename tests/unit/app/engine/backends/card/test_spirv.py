@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from app.engine.backends.card.spirv import Module
+from app.engine.backends.card.spirv import CONTROLS, Module, controlled
 from tests.helpers.formulas import VALIDATOR, judge
 
 
@@ -18,20 +18,23 @@ def test_types_and_constants_are_there_once() -> None:
 
 
 def test_header() -> None:
-    words = Module().words((1, 1, 1), preserve=False)
+    words = Module().words((1, 1, 1))
     magic, version, _, bound, schema = struct.unpack("<5I", words[:20])
     assert (magic, version, schema) == (0x07230203, 0x00010500, 0)
     assert bound > 3
 
 
 @pytest.mark.skipif(VALIDATOR is None, reason="spirv-val is not installed")
-@pytest.mark.parametrize("preserve", [True, False])
-def test_empty_module_is_valid(tmp_path: Path, preserve: bool) -> None:
-    assert judge(Module().words((64, 1, 1), preserve=preserve), tmp_path) == ""
+@pytest.mark.parametrize("controls", [(), ("signs",), tuple(CONTROLS)])
+def test_empty_module_is_valid(tmp_path: Path, controls: tuple[str, ...]) -> None:
+    words = Module().words((64, 1, 1))
+    asking = controlled(words, controls)
+    assert judge(asking, tmp_path) == ""
+    assert len(asking) == len(words) + 4 * 6 * len(controls)
 
 
 @pytest.mark.skipif(VALIDATOR is None, reason="spirv-val is not installed")
 def test_judge_finds_what_is_wrong(tmp_path: Path) -> None:
     module = Module()
     module.put("Store", 9999, 9998)
-    assert "9999" in judge(module.words((1, 1, 1), preserve=False), tmp_path)
+    assert "9999" in judge(module.words((1, 1, 1)), tmp_path)
