@@ -33,6 +33,7 @@ TENSOR_DTYPES: Mapping[str, np.dtype[Any]] = MappingProxyType(
         "uint8": np.dtype("u1"),
         "float16": np.dtype("<f2"),
         "bfloat16": np.dtype("V2"),
+        "float64": np.dtype("<f8"),
     }
 )
 """The dtypes of the wire (`gpugoblin.wire.bounds.Dtype`) and their bytes."""

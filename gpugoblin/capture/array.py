@@ -24,6 +24,7 @@ from gpugoblin.capture.operators import Operators
 from gpugoblin.capture.runner import CURRENT, PathLike, RunningJob, SubmitOptions
 from gpugoblin.capture.source import Source
 from gpugoblin.capture.ufuncs import SCALAR_OF_UFUNC
+from gpugoblin.catalog.spec import FLOATS
 from gpugoblin.catalog.spec import Array as NumpyArray
 from gpugoblin.errors import CaptureError
 
@@ -389,7 +390,7 @@ def _scalar(name: str, given: Sequence[object]) -> Array:
     if not any(isinstance(value, Value) for value in values):
         values[0] = as_value(given[0], place)
     if name == "floordiv" and any(
-        isinstance(value, Value) and value.spec.dtype == "float32" for value in values
+        isinstance(value, Value) and value.spec.dtype in FLOATS for value in values
     ):
         return Array(elementwise("floor", (elementwise("div", values, place),), place))
     return Array(elementwise(name, values, place))

@@ -16,6 +16,7 @@ from gpugoblin.capture.dtypes import Number
 from gpugoblin.capture.elementwise import elementwise, literal, select
 from gpugoblin.capture.expression import Value
 from gpugoblin.catalog.scalars import SCALARS
+from gpugoblin.catalog.spec import FLOATS
 
 __all__ = [
     "acosh",
@@ -159,8 +160,8 @@ class _Writer:
 
 def _negative(value: Value, place: Place) -> Value:
     write = _Writer(place)
-    below = write("lt", value, 0 if value.spec.dtype != "float32" else 0.0)
-    if value.spec.dtype != "float32":
+    below = write("lt", value, 0 if value.spec.dtype not in FLOATS else 0.0)
+    if value.spec.dtype not in FLOATS:
         return below
     return write("or", below, write("lt", write("recip", value), 0.0))
 

@@ -2,11 +2,14 @@
 
 Owns: the promotion table, and the refusals that name the fix. The rules, in full:
 
-* the dtypes are float32, int8, int16, int32, int64, uint8 and bool; float16 and bfloat16 to store;
-* two arrays of one dtype keep it; int32 with int64 gives int64; every other mixture is refused
-  (the Python array API standard leaves it undefined, and a silent choice would round numbers);
+* the dtypes are float32, float64, int8, int16, int32, int64, uint8 and bool; float16 and bfloat16
+  to store;
+* two arrays of one dtype keep it; two kinds of integers, or float32 with float64, give the smallest
+  dtype that has all numbers of both; every other mixture is refused (the Python array API standard
+  leaves it undefined, and a silent choice would round numbers);
 * a Python number takes the dtype of the array beside it, when it is of the same kind: an int or a
-  float beside float32, an int that fits beside int32 or int64, a bool beside bool;
+  float beside a float, an int that fits beside an integer, a bool beside bool;
+* Python floats by themselves are float32;
 * NumPy scalars count as Python numbers.
 
 Must not: convert anything.
@@ -19,7 +22,7 @@ from typing import Any, Final
 import numpy as np
 
 from gpugoblin.capture.caller import Place
-from gpugoblin.catalog.spec import DTYPES
+from gpugoblin.catalog.spec import DTYPES, FLOATS, INTEGERS
 from gpugoblin.errors import CaptureError
 
 __all__ = ["DtypeLike", "Number", "catalog_dtype", "literal_dtype", "promote"]
@@ -29,10 +32,6 @@ DtypeLike = str | type[Any] | np.dtype[Any]
 
 _BY_DTYPE: Final = {dtype: name for name, dtype in DTYPES.items()}
 _STORED: Final = " Do so in NumPy, save that as another file, and open that one."
-_INTEGER_RANGE: Final = {
-    "int32": (-(2**31), 2**31 - 1),
-    "int64": (-(2**63), 2**63 - 1),
-}
 
 
 def catalog_dtype(dtype: object, place: Place, subject: str, *, stored: bool = False) -> str:
@@ -84,8 +83,8 @@ def promote(operator: str, dtypes: tuple[str, ...], operands: str, place: Place)
     kinds = set(dtypes)
     if len(kinds) == 1:
         return dtypes[0]
-    if kinds == {"int32", "int64"}:
-        return "int64"
+    if kinds <= set(INTEGERS) or kinds <= set(FLOATS):
+        return np.result_type(*(DTYPES[kind] for kind in kinds)).name
     target = "float32" if "float32" in kinds else next(iter(sorted(kinds - {"bool"})))
     raise CaptureError(
         "dtypes_mixed",
@@ -111,11 +110,13 @@ def literal_dtype(operator: str, number: Number, dtype: str, place: Place) -> st
         fix = 'Convert the array: .astype("int32") or .astype("float32").'
     elif dtype == "float32":
         fits, cause, fix = _fits_float32(number)
-    elif isinstance(number, int):
-        low, high = _INTEGER_RANGE[dtype]
+    elif dtype == "float64":
+        fits, cause, fix = True, "", ""
+    elif isinstance(number, int) and dtype in INTEGERS:
+        low, high = np.iinfo(DTYPES[dtype]).min, np.iinfo(DTYPES[dtype]).max
         fits, cause = low <= number <= high, f"{number} does not fit {dtype}"
         fix = (
-            'Convert the array: .astype("int64").' if dtype == "int32" else "Use a smaller number."
+            "Use a smaller number." if dtype == "int64" else 'Convert the array: .astype("int64").'
         )
     else:
         fits, cause = False, f"the float {number!r} does not combine with {dtype}"

@@ -16,7 +16,7 @@ from gpugoblin.capture.caller import Place
 from gpugoblin.capture.dtypes import Number, literal_dtype, promote
 from gpugoblin.capture.expression import CAST, LITERAL, SCALAR, Expression, Value
 from gpugoblin.catalog.scalars import SCALARS
-from gpugoblin.catalog.spec import DTYPES, MAX_RANK, TensorSpec
+from gpugoblin.catalog.spec import DTYPES, FLOATS, MAX_RANK, TensorSpec
 from gpugoblin.errors import CaptureError
 
 __all__ = ["broadcast_shape", "cast", "elementwise", "literal", "select"]
@@ -130,6 +130,6 @@ def _unify(name: str, operands: Sequence[Value | Number], place: Place) -> list[
 def _conversion(dtype: str, accepts: tuple[str, ...]) -> str:
     if "float32" in accepts:
         return 'Convert it: .astype("float32").'
-    if dtype == "float32":
+    if dtype in FLOATS:
         return 'Convert it: .astype("int64"), or compare it to get a bool.'
     return f'Convert it: .astype("{accepts[0]}").'

@@ -140,7 +140,7 @@ def _differentiated(
 
 
 def _zeros(root: Value, place: Place) -> Value:
-    return broadcast_to(literal(0.0, "float32", place), root.spec.shape, place)
+    return broadcast_to(literal(0.0, root.spec.dtype, place), root.spec.shape, place)
 
 
 def _cut(

@@ -164,7 +164,7 @@ def _largest(values: Array) -> Array:
 
 
 def _tolerance(left: Array, right: Array, rtol: float | None) -> float:
-    epsilon = float(np.finfo(np.float32).eps)
+    epsilon = float(np.finfo(left.dtype).eps)
     return max(left.shape[-2], right.shape[-1]) * epsilon if rtol is None else rtol
 
 
@@ -260,7 +260,7 @@ def vector_norm(
     if ord in (math.inf, -math.inf):
         return Array(reducing.reduce("max" if ord > 0 else "min", size, axis, keepdims, place))
     if ord == 0:
-        counted = cast(elementwise("ne", (size, 0.0), place), "float32", place)
+        counted = cast(elementwise("ne", (size, 0.0), place), size.spec.dtype, place)
         return Array(reducing.reduce("sum", counted, axis, keepdims, place))
     if ord == 1:
         return Array(reducing.reduce("sum", size, axis, keepdims, place))

@@ -201,7 +201,7 @@ def attention(
 
     Args:
         query: [..., m, d]. key: [..., n, d]. value: [..., n, e].
-        mask: broadcasts against [..., m, n]; float32 is added, bool says what is seen.
+        mask: broadcasts against [..., m, n]; a float is added, bool says what is seen.
         causal: row i sees columns 0 to i.
         scale: 1 / sqrt(d) by itself.
     """
@@ -209,7 +209,7 @@ def attention(
     operands = [as_value(one, place) for one in (query, key, value)]
     width = operands[0].spec.shape[-1] if operands[0].spec.rank else 1
     factor = 1.0 / math.sqrt(max(1, width)) if scale is None else scale
-    operands.append(literal(factor, "float32", place))
+    operands.append(literal(factor, operands[0].spec.dtype, place))
     if mask is not None:
         operands.append(as_value(mask, place))
     return Array(Value(apply("attention", operands, place, causal=causal), 0))
@@ -314,7 +314,7 @@ def _normed(
     place: Place,
     attributes: dict[str, AttrValue],
 ) -> Array:
-    operands = [value, literal(epsilon, "float32", place), *given]
+    operands = [value, literal(epsilon, value.spec.dtype, place), *given]
     if scale is not None:
         operands.append(as_value(scale, place))
     if shift is not None and scale is None:

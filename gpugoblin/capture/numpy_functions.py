@@ -20,7 +20,6 @@ from gpugoblin.capture import (
     reductions,
     scalar_functions,
 )
-from gpugoblin.catalog.spec import DTYPES
 
 __all__ = ["find"]
 
@@ -157,7 +156,7 @@ def _tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
 
 
 def _nan_to_num(x: Any, nan: float = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
-    top = float(np.finfo(DTYPES["float32"]).max)
+    top = float(np.finfo(x.dtype).max)
     found = functions.choose(scalar_functions.isnan(x), nan, x)
     found = functions.choose(found == np.inf, top if posinf is None else posinf, found)
     return functions.choose(found == -np.inf, -top if neginf is None else neginf, found)

@@ -35,7 +35,7 @@ def matmul(left: Value, right: Value, place: Place) -> Value:
         raise refused(
             "matmul",
             [left, right],
-            "it takes float32, int32, int64",
+            "it takes numbers",
             'Convert both: .astype("float32").',
             place,
         )

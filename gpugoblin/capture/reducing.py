@@ -12,6 +12,7 @@ from gpugoblin.capture.caller import Place
 from gpugoblin.capture.elementwise import cast, elementwise
 from gpugoblin.capture.expression import Value
 from gpugoblin.capture.shaping import normal_axis, reshape
+from gpugoblin.catalog.spec import FLOATS
 
 __all__ = ["Axis", "kept_shape", "mean_of", "reduce", "reduce_arg", "variance"]
 
@@ -35,16 +36,14 @@ def reduce(function: str, value: Value, axis: Axis, keepdims: bool, place: Place
         value = cast(value, "bool", place)
     elif function in ("max", "min") and value.spec.dtype == "bool":
         other = "any" if function == "max" else "all"
-        raise refused(
-            function, [value], "it takes float32, int32, int64", f"Use .{other}().", place
-        )
+        raise refused(function, [value], "it takes numbers", f"Use .{other}().", place)
     return _apply(function, value, axis, keepdims, place)
 
 
 def mean_of(value: Value, axis: Axis, keepdims: bool, place: Place) -> Value:
-    """The arithmetic mean of float32."""
-    if value.spec.dtype != "float32":
-        raise refused("mean", [value], "it takes float32", 'Convert it: .astype("float32").', place)
+    """The arithmetic mean of floats."""
+    if value.spec.dtype not in FLOATS:
+        raise refused("mean", [value], "it takes floats", 'Convert it: .astype("float32").', place)
     return _apply("mean", value, axis, keepdims, place)
 
 

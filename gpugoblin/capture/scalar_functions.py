@@ -153,7 +153,7 @@ def cosh(x: ArrayLike) -> Array:
 
 
 def divide(x1: Operand, x2: Operand) -> Array:
-    """x1 / x2, of float32."""
+    """x1 / x2, of floats."""
     return binary("div", x1, x2)
 
 

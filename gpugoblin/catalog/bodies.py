@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from gpugoblin.catalog.program import Graph
-from gpugoblin.catalog.spec import Attributes, BodyBuilder, Builder, Cost, TensorSpec
+from gpugoblin.catalog.spec import FLOATS, Attributes, BodyBuilder, Builder, Cost, TensorSpec
 from gpugoblin.errors import GraphError
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def body_builder(builder: Builder) -> BodyBuilder:
 
 def floats(specs: Sequence[TensorSpec]) -> list[int]:
     """The places of those that carry gradients."""
-    return [place for place, spec in enumerate(specs) if spec.dtype == "float32"]
+    return [place for place, spec in enumerate(specs) if spec.dtype in FLOATS]
 
 
 def invalid(operator: str, attribute: str, value: object, reason: str) -> GraphError:

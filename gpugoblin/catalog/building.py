@@ -13,7 +13,7 @@ import numpy as np
 from gpugoblin.catalog.casting import STORAGE, cast_array
 from gpugoblin.catalog.formula import Formula
 from gpugoblin.catalog.formula_build import FormulaBuilder, call_formula
-from gpugoblin.catalog.spec import DTYPES, Builder, TensorSpec
+from gpugoblin.catalog.spec import DTYPES, FLOATS, Builder, TensorSpec
 
 __all__ = [
     "call",
@@ -28,9 +28,13 @@ __all__ = [
 ]
 
 
-def tree(count: int, write: Callable[..., int]) -> Formula:
-    """The formula over `count` inputs that `write(builder, *inputs)` makes."""
-    builder = FormulaBuilder()
+def tree(count: int, write: Callable[..., int], floating: str = "float32") -> Formula:
+    """The formula over `count` inputs that `write(builder, *inputs)` makes.
+
+    Args:
+        floating: what `builder.real` writes.
+    """
+    builder = FormulaBuilder(floating)
     return builder.build(write(builder, *(builder.input(place) for place in range(count))))
 
 
@@ -40,8 +44,11 @@ def call(builder: Builder, function: str, *operands: int) -> int:
 
 
 def expression(builder: Builder, operands: Sequence[int], write: Callable[..., int]) -> int:
-    """A formula of one's own: `write(formula_builder, *inputs)`; it must use every operand."""
-    return builder.add("formula", operands, tree=tree(len(operands), write))
+    """A formula of one's own: `write(formula_builder, *inputs)`; it must use every operand. Its
+    `real` writes numbers of the first floating operand's dtype."""
+    dtypes = [builder.spec(operand).dtype for operand in operands]
+    floating = next((dtype for dtype in dtypes if dtype in FLOATS), "float32")
+    return builder.add("formula", operands, tree=tree(len(operands), write, floating))
 
 
 def number(builder: Builder, value: float | int | bool, dtype: str = "float32") -> int:

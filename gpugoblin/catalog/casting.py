@@ -2,7 +2,7 @@
 
 * float to integer: toward zero, saturating at the ends of the range; NaN becomes 0;
 * integer to a narrower integer: two's complement wrap;
-* integer to float32: nearest, ties to even, in one rounding;
+* to float32 and float64: nearest, ties to even, in one rounding;
 * to float16 and bfloat16: through float32, nearest, ties to even;
 * anything to bool: not equal to zero (NaN is True); bool to a number: 0 or 1.
 
@@ -27,13 +27,19 @@ STORAGE: Final = frozenset({"float16", "bfloat16"})
 def cast_array(value: Array, dtype: str, *, wide: bool = False) -> Array:
     """`value` in `dtype`; with `wide`, float32 is represented as float64 and not rounded, and
     float16 and bfloat16 as float64 of their numbers."""
-    value = decoded(value)
+    with np.errstate(over="ignore"):
+        return _cast(decoded(value), dtype, wide)
+
+
+def _cast(value: Array, dtype: str, wide: bool) -> Array:
     if dtype in STORAGE:
         narrow = value if value.dtype == np.float64 and wide else value.astype(np.float32)
         rounded = (round_float16 if dtype == "float16" else round_bfloat16)(narrow)
         return rounded.astype(np.float64) if wide else encoded(rounded, dtype)
     if dtype == "bool":
         return np.asarray(value != 0)
+    if dtype == "float64":
+        return value.astype(np.float64)
     if dtype == "float32":
         return value.astype(np.float64 if wide else np.float32)
     if value.dtype.kind != "f":

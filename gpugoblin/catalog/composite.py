@@ -25,6 +25,7 @@ from gpugoblin.catalog.spec import (
     Tolerance,
 )
 from gpugoblin.catalog.tracing import trace
+from gpugoblin.catalog.widening import dtype_name, is_wide
 
 __all__ = ["Require", "composite"]
 
@@ -61,10 +62,10 @@ def composite(
         return trace(decompose, inputs, given).cost()
 
     def reference(inputs: Sequence[Array], given: Attributes) -> tuple[Array, ...]:
-        """Nothing is rounded to float32 before the end, and float64 inputs are not even there."""
+        """float32 is not rounded before the end, and not even there where inputs stand for it."""
         traced = trace(decompose, _specs(inputs), given)
         values = traced.evaluate(inputs)
-        wide = any(array.dtype == np.float64 for array in inputs)
+        wide = any(map(is_wide, inputs))
         with np.errstate(all="ignore"):
             return tuple(
                 np.array(
@@ -105,6 +106,4 @@ def composite(
 
 
 def _specs(arrays: Sequence[Array]) -> list[TensorSpec]:
-    names = {dtype: name for name, dtype in DTYPES.items()}
-    names[np.dtype(np.float64)] = "float32"
-    return [TensorSpec(names[array.dtype], array.shape) for array in arrays]
+    return [TensorSpec(dtype_name(array), array.shape) for array in arrays]

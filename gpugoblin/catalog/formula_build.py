@@ -54,9 +54,14 @@ def const_value(node: FormulaNode) -> Array:
 
 
 class FormulaBuilder:
-    """Collects nodes; equal nodes are one. Node numbers are the builder's own until `build`."""
+    """Collects nodes; equal nodes are one. Node numbers are the builder's own until `build`.
 
-    def __init__(self) -> None:
+    Args:
+        floating: the dtype of the floats that `real` and terms write.
+    """
+
+    def __init__(self, floating: str = "float32") -> None:
+        self.floating = floating
         self._nodes: list[FormulaNode] = []
         self._known: dict[FormulaNode, int] = {}
 
@@ -70,6 +75,10 @@ class FormulaBuilder:
 
     def const(self, dtype: str, value: float | int | bool) -> int:
         return self.add(FormulaNode("const", value=const_bits(dtype, value), dtype=dtype))
+
+    def real(self, value: float) -> int:
+        """A constant of the dtype `floating`."""
+        return self.const(self.floating, value)
 
     def cast(self, operand: int, dtype: str) -> int:
         return self.add(FormulaNode("cast", (operand,), dtype=dtype))

@@ -19,6 +19,7 @@ from gpugoblin.catalog.formula import (
 from gpugoblin.catalog.formula_build import FormulaBuilder, const_value
 from gpugoblin.catalog.formula_check import check_formula
 from gpugoblin.catalog.scalars import SCALARS
+from gpugoblin.catalog.spec import FLOATS
 from gpugoblin.errors import GraphError
 
 __all__ = ["Derivative", "derivatives"]
@@ -46,7 +47,7 @@ def derivatives(formula: Formula, inputs: Sequence[str]) -> tuple[Derivative | N
     """For each input its derivative times the seed, or None where that is zero everywhere.
 
     Args:
-        inputs: the dtypes of the inputs; only float32 has derivatives.
+        inputs: the dtypes of the inputs; only floats that are computed with have derivatives.
     """
     dtypes = check_formula(formula, inputs)
     if any(node.function == "cast" and node.dtype in STORAGE for node in formula.nodes):
@@ -57,7 +58,7 @@ def derivatives(formula: Formula, inputs: Sequence[str]) -> tuple[Derivative | N
     for node in formula.nodes:
         nodes.append(_again(builder, node, [nodes[operand] for operand in node.operands]))
     seeds: dict[int, int] = {}
-    if dtypes[-1] == "float32":
+    if dtypes[-1] in FLOATS:
         seeds[len(nodes) - 1] = builder.input(len(inputs))
     found: list[Derivative | None] = [None] * len(inputs)
     for number in range(len(nodes) - 1, -1, -1):
@@ -66,18 +67,35 @@ def derivatives(formula: Formula, inputs: Sequence[str]) -> tuple[Derivative | N
             continue
         if node.function == "input":
             found[node.value] = _renumbered(builder.build(seed))
+        elif node.function == "cast":
+            _cast_back(builder, node, dtypes, seeds, seed)
         elif node.function in SCALARS:
             rule = SCALARS[node.function].gradient
             if rule is None:
-                raise LookupError(f"{node.function} gives float32 but has no derivative")
+                raise LookupError(f"{node.function} gives a float but has no derivative")
+            builder.floating = dtypes[number]
             operands = [nodes[operand] for operand in node.operands]
             shares = rule(builder, operands, nodes[number], seed)
             for operand, share in zip(node.operands, shares, strict=True):
-                if share is None or dtypes[operand] != "float32":
+                if share is None or dtypes[operand] not in FLOATS:
                     continue
                 known = seeds.get(operand)
                 seeds[operand] = share if known is None else builder.call("add", known, share)
     return tuple(found)
+
+
+def _cast_back(
+    builder: FormulaBuilder,
+    node: FormulaNode,
+    dtypes: Sequence[str],
+    seeds: dict[int, int],
+    seed: int,
+) -> None:
+    """Between float32 and float64 the seed is cast the other way; other casts stop it."""
+    (operand,) = node.operands
+    if dtypes[operand] in FLOATS and node.dtype in FLOATS:
+        share, known = builder.cast(seed, dtypes[operand]), seeds.get(operand)
+        seeds[operand] = share if known is None else builder.call("add", known, share)
 
 
 def _again(builder: FormulaBuilder, node: FormulaNode, operands: Sequence[int]) -> int:

@@ -22,9 +22,10 @@ from typing import Final
 
 import numpy as np
 
-from gpugoblin.catalog.rounding import TINY, U
+from gpugoblin.catalog.rounding import Format, format_of
 from gpugoblin.catalog.rules import moved, require_rank, same_dtype, shapes_error
 from gpugoblin.catalog.spec import (
+    FLOATS,
     Array,
     Attribute,
     Attributes,
@@ -36,6 +37,7 @@ from gpugoblin.catalog.spec import (
     TensorSpec,
     Tolerance,
 )
+from gpugoblin.catalog.widening import dtype_name
 
 __all__ = [
     "BACKWARD",
@@ -48,15 +50,14 @@ __all__ = [
 
 BACKWARD: Final = 16.0
 
-FLOATS: Final = ("float32",)
-
 Shapes = Callable[[Sequence[TensorSpec], Attributes], tuple[TensorSpec, ...]]
 Run = Callable[[Sequence[Array], Attributes], tuple[Array, ...]]
 Bounds = Callable[
-    [Sequence[Array], Sequence[Array], Sequence[Array], Attributes], tuple[Array | None, ...]
+    [Sequence[Array], Sequence[Array], Sequence[Array], Attributes, Format],
+    tuple[Array | None, ...],
 ]
-"""(operands, their errors, results, attributes) -> errors, all float64 and all of rank 3 or more:
-one batch axis in front."""
+"""(operands, their errors, results, attributes, the format of the results) -> errors, all float64
+and all of rank 3 or more: one batch axis in front."""
 
 
 def matrix_operator(
@@ -100,7 +101,7 @@ def matrix_operator(
         return moved(inputs, outputs, int(count * flops(inputs, given)), scratch)
 
     def reference(inputs: Sequence[Array], given: Attributes) -> tuple[Array, ...]:
-        specs = shapes([TensorSpec("float32", array.shape) for array in inputs], given)
+        specs = shapes([TensorSpec(dtype_name(array), array.shape) for array in inputs], given)
         kind = inputs[0].dtype
         results = [_empty(spec, kind) for spec in specs]
         batch = inputs[0].shape[:-2]
@@ -130,9 +131,10 @@ def matrix_operator(
             for one, error in zip(inputs, errors, strict=True)
         ]
         with np.errstate(all="ignore"):
-            found = bounds(flat, loose, [_flat(one, batch) for one in outputs], given)
+            form = format_of(inputs)
+            found = bounds(flat, loose, [_flat(one, batch) for one in outputs], given, form)
             return tuple(
-                None if error is None else _guarded(error, one, flat, loose, batch)
+                None if error is None else _guarded(error, one, flat, loose, batch, form)
                 for error, one in zip(found, outputs, strict=True)
             )
 
@@ -165,13 +167,13 @@ def norms(matrices: Array) -> Array:
     return np.asarray(np.sqrt(np.sum(np.square(matrices), axis=(-2, -1), keepdims=True)))
 
 
-def backward_error(matrices: Array, errors: Array) -> Array:
+def backward_error(matrices: Array, errors: Array, form: Format) -> Array:
     """How far, in the Frobenius norm, the operand may lie from the one whose exact result an honest
     backend gives: its own error, the backend's, and subnormals that may be flushed. [count, 1, 1].
     """
     extent = max(1, *matrices.shape[-2:])
-    own = BACKWARD * extent * U * (norms(matrices) + norms(errors))
-    return np.asarray(own + norms(errors) + extent * extent * TINY)
+    own = BACKWARD * extent * form.unit * (norms(matrices) + norms(errors))
+    return np.asarray(own + norms(errors) + extent * extent * form.tiny)
 
 
 def smallest_singular(matrices: Array) -> Array:
@@ -223,6 +225,7 @@ def _guarded(
     inputs: Sequence[Array],
     errors: Sequence[Array],
     batch: tuple[int, ...],
+    form: Format,
 ) -> Array:
     """The bound with the rounding of the result itself; anything is admissible beside overflow and
     where an operand may or may not be finite, and NaN is certain where an operand is not."""
@@ -234,8 +237,8 @@ def _guarded(
     full = np.broadcast_to(error, value.shape)
     full = np.where(np.isnan(full), np.inf, full)
     if floating:
-        full = full + U * (size + full) + TINY
-        full = np.where(size + full >= 2.0**120, np.inf, full)
+        full = full + form.unit * (size + full) + form.tiny
+        full = np.where(size + full >= form.limit * 2.0**-8, np.inf, full)
     certain = np.logical_or.reduce([~np.isfinite(one).all(axis=(1, 2)) for one in inputs])
     open_ = np.logical_or.reduce([~np.isfinite(one).all(axis=(1, 2)) for one in errors])
     full = np.where(certain.reshape((-1, *tail)), 0.0, full)

@@ -34,7 +34,7 @@ class _Writer:
         self._emitter = emitter
 
     def number(self, value: float) -> int:
-        return self._emitter.const("float32", value)
+        return self._emitter.const(self._emitter.floating, value)
 
     def call(self, function: str, *operands: int) -> int:
         return self._emitter.call(function, *operands)
@@ -158,7 +158,7 @@ def _atan2(emitter: Emitter, operands: Sequence[int], result: int, seed: int) ->
 def _where(
     emitter: Emitter, operands: Sequence[int], result: int, seed: int
 ) -> tuple[int | None, ...]:
-    writer, zero = _Writer(emitter), emitter.const("float32", 0.0)
+    writer, zero = _Writer(emitter), emitter.const(emitter.floating, 0.0)
     condition = operands[0]
     return None, writer.where(condition, seed, zero), writer.where(condition, zero, seed)
 
@@ -230,4 +230,4 @@ GRADIENTS: Final[Mapping[str, ScalarGradient]] = MappingProxyType(
         **SPECIAL_GRADIENTS,
     }
 )
-"""The rule of every function with a float32 result."""
+"""The rule of every function with a float result."""

@@ -135,4 +135,4 @@ SPECIAL_GRADIENTS: Final[Mapping[str, Gradient]] = MappingProxyType(
         "xlogy": _gradient(_x_log_y),
     }
 )
-"""The rule of every special function with a float32 result."""
+"""The rule of every special function with a float result."""

@@ -212,10 +212,9 @@ def sign_bit(value: Array) -> Array:
 
 
 def next_after(value: Array, toward: Array) -> Array:
-    """The next float32 from x toward y."""
+    """The next number of the dtype from x toward y."""
     with np.errstate(all="ignore"):
-        following = np.nextafter(value.astype(np.float32), toward.astype(np.float32))
-    return np.asarray(following).astype(value.dtype)
+        return np.asarray(np.nextafter(value, toward))
 
 
 def softplus(value: Array) -> Array:

@@ -22,17 +22,21 @@ from gpugoblin.catalog import scalar_errors as spread
 from gpugoblin.catalog import scalar_numpy as own
 from gpugoblin.catalog import special_functions as special
 from gpugoblin.catalog.scalar_grads import GRADIENTS, ScalarGradient
-from gpugoblin.catalog.spec import Array
+from gpugoblin.catalog.spec import FLOATS, INTEGERS, NUMBERS, Array
 
-__all__ = ["SCALARS", "ScalarFunction"]
+__all__ = ["BITWISE", "SCALARS", "ScalarFunction"]
 
 DtypeRule = Callable[[Sequence[str]], str | None]
 
-_FLOAT: Final = ("float32",)
-_INTS: Final = ("int32", "int64", "int8", "int16", "uint8")
-_NUMBERS: Final = ("float32", *_INTS)
+_FLOAT: Final = FLOATS
+_SINGLE: Final = ("float32",)
+_INTS: Final = INTEGERS
+_NUMBERS: Final = NUMBERS
 _BITS: Final = ("bool", *_INTS)
-_ALL: Final = ("float32", *_INTS, "bool")
+_ALL: Final = (*NUMBERS, "bool")
+
+BITWISE: Final = frozenset({"float_bits", "nextafter"})
+"""Functions of how a float is stored: the reference gives them numbers of the dtype itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,16 +48,16 @@ class ScalarFunction:
         flops: weight of one evaluation in the cost, with an addition as 1.
         accepts: dtypes of the operands (of the second and third for `where`).
         dtype_rule: dtype of the result from the operands' dtypes; None where they do not fit.
-        evaluate: NumPy, in the dtype of the operands (float32, or float64 for the reference);
+        evaluate: NumPy, in the dtype of the operands (the reference asks in float64 for float32);
             arrays in, one array out, broadcasting. Floating-point warnings are the caller's to
             silence with `numpy.errstate`.
         ufunc: the ufunc that `evaluate` is, where it is one: engines may use its `out=`.
-        relative: rounding of an honest float32 evaluation on exact operands, in units of 2^-24 of
-            the result.
-        absolute: the same, absolute.
+        relative: rounding of an honest evaluation on exact operands, in units of 2^-24 of the
+            result (float64: of 2^-53).
+        absolute: the same, absolute, for float32; 2^-29 of it for float64.
         growth: `relative` is per unit of 1 + growth(operands, result).
         spread: how errors of operands become errors of the result.
-        gradient: the derivative, for every function with a float32 result.
+        gradient: the derivative, for every function with a float result.
     """
 
     name: str
@@ -160,10 +164,15 @@ def _unary(
     return _function(name, 1, flops, _FLOAT, evaluate, found, relative, absolute, growth=growth)
 
 
-# Rounding, in units of 2^-24: the basic operations round correctly except that division, square
-# root and reciprocal may be off as Vulkan allows (2.5 and 3 units in the last place); the rest is
-# what Vulkan's exp, exp2, log and pow, and the polynomials of NumPy and of common device
-# libraries, stay within. sin and cos must reduce their argument properly.
+def _rounding(name: str, evaluate: Callable[..., Any]) -> ScalarFunction:
+    """float32 rounded to a narrower format."""
+    return _function(name, 1, 4, _SINGLE, evaluate, spread.monotone(evaluate))
+
+
+# Rounding, in units of 2^-24 (float64: of 2^-53): the basic operations round correctly except that
+# division, square root and reciprocal may be off as Vulkan allows (2.5 and 3 units in the last
+# place); the rest is what Vulkan's exp, exp2, log and pow, and the polynomials of NumPy and of
+# common device libraries, stay within. sin and cos must reduce their argument properly.
 _P21: Final = 2.0**-21
 
 _TABLE: Final = (
@@ -227,11 +236,11 @@ _TABLE: Final = (
     _function("copysign", 2, 1, _FLOAT, own.copysign, spread.sign_copied),
     _function("nextafter", 2, 4, _FLOAT, own.next_after, spread.unbounded),
     _function("truncdiv", 2, 8, _INTS, own.truncated_divide, spread.unbounded),
-    _function("float_bits", 1, 1, _FLOAT, own.float_bits, spread.unbounded),
+    _function("float_bits", 1, 1, _SINGLE, own.float_bits, spread.unbounded),
     _function("bits_float", 1, 1, ("int32",), own.bits_float, spread.unbounded),
-    _unary("round_bfloat16", 4, own.round_bfloat16, 0),
-    _unary("round_float16", 4, own.round_float16, 0),
-    _unary("round_tf32", 4, own.round_tf32, 0),
+    _rounding("round_bfloat16", own.round_bfloat16),
+    _rounding("round_float16", own.round_float16),
+    _rounding("round_tf32", own.round_tf32),
     _function("popcount", 1, 1, _INTS, own.count_bits, spread.unbounded),
     _function("ushr", 2, 1, _INTS, own.shift_right_logical, spread.unbounded),
     _function("signbit", 1, 1, _FLOAT, own.sign_bit, spread.sign_tested, test=True),

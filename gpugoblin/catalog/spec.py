@@ -18,7 +18,10 @@ from gpugoblin.catalog.program import Graph
 
 __all__ = [
     "DTYPES",
+    "FLOATS",
+    "INTEGERS",
     "MAX_RANK",
+    "NUMBERS",
     "Array",
     "AttrValue",
     "Attribute",
@@ -47,12 +50,19 @@ DTYPES: Final[Mapping[str, np.dtype[Any]]] = {
     "uint8": np.dtype("u1"),
     "float16": np.dtype("<f2"),
     "bfloat16": np.dtype("V2"),
+    "float64": np.dtype("<f8"),
 }
 """Every dtype that a tensor of a graph may have, with its bytes on the wire (little-endian).
 
 float16 and bfloat16 are for storage: they are moved and cast, and computed in float32. NumPy has no
-bfloat16; its two bytes are opaque there (`V2`), so that nothing takes them for integers.
+bfloat16; its two bytes are opaque there (`V2`), so that nothing takes them for integers. float64 is
+for backends that have it: the processor, and cards that say so.
 """
+
+FLOATS: Final = ("float32", "float64")
+"""Dtypes that are computed with and carry gradients."""
+INTEGERS: Final = ("int32", "int64", "int8", "int16", "uint8")
+NUMBERS: Final = (*FLOATS, *INTEGERS)
 
 MAX_RANK: Final = 8
 
@@ -228,7 +238,7 @@ Gradient = Callable[
 
 A seed is the derivative of the loss by an output: a value of that output's spec, or None for zero;
 at least one is not None. A derivative has its input's spec; None is zero everywhere, and what every
-input that is not float32 gets.
+input that is not of `FLOATS` gets.
 """
 
 

@@ -16,6 +16,8 @@ __all__ = ["Emitter", "Number", "Term", "horner", "select", "term"]
 class Emitter(Protocol):
     """As much of `FormulaBuilder` as terms need."""
 
+    floating: str
+
     def const(self, dtype: str, value: float | int | bool) -> int: ...
 
     def cast(self, operand: int, dtype: str) -> int: ...
@@ -123,8 +125,9 @@ class Term:
         return self.call("eq", other)
 
 
-def term(emitter: Emitter, node: int, dtype: str = "float32") -> Term:
-    return Term(emitter, node, dtype)
+def term(emitter: Emitter, node: int, dtype: str = "") -> Term:
+    """A node as a term; of the dtype of the emitter's floats where none is given."""
+    return Term(emitter, node, dtype or emitter.floating)
 
 
 def select(condition: Term, first: Number, second: Number) -> Term:

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from gpugoblin.catalog.attributes import normalize_attributes
 from gpugoblin.catalog.primitives import primitive
 from gpugoblin.catalog.spec import (
@@ -24,6 +22,7 @@ from gpugoblin.catalog.spec import (
     Split,
     TensorSpec,
 )
+from gpugoblin.catalog.widening import widen
 from gpugoblin.errors import GraphError
 
 __all__ = ["Step", "Trace", "trace"]
@@ -102,12 +101,13 @@ class Trace:
 
     def evaluate(self, inputs: Sequence[Array]) -> dict[int, Array]:
         """Every value, with float32 kept in float64."""
-        values = dict(enumerate(map(_wide, inputs)))
-        values.update((value, _wide(array)) for value, array in self.constants.items())
+        values = {place: widen(a, self.specs[place].dtype) for place, a in enumerate(inputs)}
+        values.update((n, widen(a, self.specs[n].dtype)) for n, a in self.constants.items())
         for step in self.steps:
             operands = [values[value] for value in step.inputs]
             results = step.operator.reference(operands, step.attributes)
-            values.update(zip(step.results, map(_wide, results), strict=True))
+            for value, result in zip(step.results, results, strict=True):
+                values[value] = widen(result, self.specs[value].dtype)
         return values
 
     def errors(
@@ -145,10 +145,6 @@ def trace(decompose: Decompose, specs: Sequence[TensorSpec], attributes: Attribu
     if not found.outputs:
         raise GraphError("graph_malformed", where="a decomposition", reason="it has no outputs")
     return found
-
-
-def _wide(array: Array) -> Array:
-    return array.astype(np.float64) if array.dtype == np.float32 else array
 
 
 class _Indices:

@@ -39,6 +39,7 @@ _SAFETENSORS_DTYPE: Final = {
     "uint8": "U8",
     "float16": "F16",
     "bfloat16": "BF16",
+    "float64": "F64",
 }
 
 

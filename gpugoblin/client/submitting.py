@@ -18,7 +18,7 @@ from gpugoblin.capture.hashing import fingerprint_array, pieces
 from gpugoblin.capture.lower import Lowered
 from gpugoblin.capture.runner import PathLike, SubmitOptions
 from gpugoblin.capture.source import FileSource, MemorySource, NodeSource, Source
-from gpugoblin.catalog.spec import DTYPES
+from gpugoblin.catalog.spec import DTYPES, FLOATS
 from gpugoblin.client.opening import refresh
 from gpugoblin.errors import ClientError, GoblinError, StoreError
 from gpugoblin.graph.serialize import encode
@@ -218,8 +218,8 @@ def _zarr_pieces(source: FileSource) -> Iterator[memoryview]:
 
 
 def _numeric_class(lowered: Lowered) -> str:
-    """`exact` where no float32 appears anywhere, else `float32`."""
-    return "float32" if any(s.dtype == "float32" for s in lowered.graph.specs()) else "exact"
+    """`exact` where nothing is computed with floats, else `float32`."""
+    return "float32" if any(s.dtype in FLOATS for s in lowered.graph.specs()) else "exact"
 
 
 def _content_name(graph: bytes, lowered: Lowered, outputs: Sequence[OutputSave]) -> str:

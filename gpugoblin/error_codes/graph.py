@@ -73,7 +73,7 @@ CODES: dict[str, ErrorCode] = {
         "gradient.",
     ),
     "loss_not_scalar": ErrorCode(
-        what="Output {output} is {spec}; a gradient without seeds needs a float32 scalar.",
+        what="Output {output} is {spec}; a gradient without seeds needs a floating scalar.",
         next_step="Reduce the output to one number, or ask for a graph that takes seeds.",
     ),
 }

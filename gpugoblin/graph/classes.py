@@ -76,7 +76,9 @@ def _quantized(builder: GraphBuilder, node: Node, inputs: Sequence[int]) -> int:
         axes = tuple(range(1, rank))
         small, scale = _levels(builder, left, axes)
         kernel, weights = _levels(builder, right, axes)
-        found = builder.apply("conv", node.version, (small, kernel), dict(node.attributes))[0]
+        whole = [builder.add("cast", [value], dtype="int32") for value in (small, kernel)]
+        product = builder.apply("conv", node.version, tuple(whole), dict(node.attributes))[0]
+        found = builder.add("cast", [product], dtype="float32")
         by_output = builder.add("permute", [weights], axes=(1, 0, *range(2, rank)))
         return call(builder, "mul", call(builder, "mul", found, scale), by_output)
     rank = builder.spec(left).rank

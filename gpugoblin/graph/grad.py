@@ -4,9 +4,9 @@ Owns: the sweep, what stops a gradient, and the errors. The derivatives themselv
 the operators; a composite without one is differentiated as its decomposition. Must not: know any
 operator.
 
-Only float32 values carry gradients. Integers and bools are steps of what they are made from: their
-derivative is zero, as PyTorch and JAX have it. As the result is a graph like any other, a second
-order comes from asking again.
+Only float32 and float64 values carry gradients. Integers and bools are steps of what they are made
+from: their derivative is zero, as PyTorch and JAX have it. As the result is a graph like any other,
+a second order comes from asking again.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 from gpugoblin.catalog import registry
 from gpugoblin.catalog.building import call, filled
 from gpugoblin.catalog.casting import STORAGE
-from gpugoblin.catalog.spec import DTYPES
+from gpugoblin.catalog.spec import DTYPES, FLOATS
 from gpugoblin.errors import GraphError
 from gpugoblin.graph.builder import GraphBuilder
 from gpugoblin.graph.check import check
@@ -34,10 +34,10 @@ def gradient(
     """The graph with one more output for each of `wrt`.
 
     Args:
-        wrt: numbers of float32 inputs of the graph.
+        wrt: numbers of floating inputs of the graph.
         of: numbers of the outputs whose gradient is meant; the sum of them, if several.
         seeded: the graph gets an input more for each of `of`, of that output's spec: the result is
-            the product of those vectors with the Jacobian. Otherwise each of `of` must be a float32
+            the product of those vectors with the Jacobian. Otherwise each of `of` must be a float
             of one element, and its seed is 1.
 
     Returns:
@@ -136,7 +136,7 @@ class _Sweep:
                     "graph_malformed", where="wrt", reason=f"there is no input {value!r}"
                 )
             spec = self._graph.inputs[value]
-            if spec.dtype != "float32":
+            if spec.dtype not in FLOATS:
                 reason = f"it is {spec}, and only float32 values have gradients"
                 raise GraphError("not_differentiable", operator=f"input {value}", reason=reason)
         for output in (*self._of, *self._units):
@@ -145,7 +145,7 @@ class _Sweep:
                     "graph_malformed", where="of", reason=f"there is no output {output!r}"
                 )
             spec = self._specs[self._graph.outputs[output]]
-            if spec.dtype != "float32":
+            if spec.dtype not in FLOATS:
                 reason = f"it is {spec}, and only float32 values have gradients"
                 raise GraphError("not_differentiable", operator=f"output {output}", reason=reason)
             if (not self._seeded or output in self._units) and spec.count != 1:
@@ -168,7 +168,7 @@ class _Sweep:
             if depends and spec.dtype in STORAGE:
                 reason = f"{spec.dtype} only stores numbers: round with round_{spec.dtype} instead"
                 raise GraphError("not_differentiable", operator=node.operator, reason=reason)
-            if depends and spec.dtype == "float32":
+            if depends and spec.dtype in FLOATS:
                 self._reached.add(first + place)
 
     def _sow(self) -> None:

@@ -11,7 +11,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from gpugoblin.catalog import registry
-from gpugoblin.catalog.spec import DTYPES, Array
+from gpugoblin.catalog.spec import DTYPES, Array, TensorSpec
+from gpugoblin.catalog.widening import widen
 from gpugoblin.errors import GraphError
 from gpugoblin.graph.check import check
 from gpugoblin.graph.ir import Graph, Node
@@ -22,7 +23,7 @@ __all__ = ["interpret", "interpret_wide", "last_uses", "require_inputs", "run_no
 def interpret(graph: Graph, inputs: Sequence[Array]) -> tuple[Array, ...]:
     """The outputs of the graph on `inputs`: C-contiguous, in the declared dtypes and shapes.
 
-    Floating operators compute in float64 and round their results to float32.
+    Floating operators compute in float64 and round their results to their dtypes.
 
     Raises:
         GraphError: as `check`; graph_inputs_mismatch; index_out_of_range.
@@ -48,7 +49,10 @@ def interpret_wide(graph: Graph, inputs: Sequence[Array]) -> tuple[Array, ...]:
         GraphError: as `interpret`.
     """
     check(graph)
-    narrow = [array.astype(np.float32) if array.dtype == np.float64 else array for array in inputs]
+    narrow = list(inputs)
+    for place, spec in enumerate(graph.inputs[: len(narrow)]):
+        if spec.dtype == "float32" and narrow[place].dtype == np.float64:
+            narrow[place] = narrow[place].astype(np.float32)
     require_inputs(graph, narrow)
     values: dict[int, Array] = {}
     for _ in run_nodes(graph, inputs, values, wide=True):
@@ -87,20 +91,21 @@ def run_nodes(
         wide: keep float32 values in float64.
     """
 
-    def kept(array: Array) -> Array:
-        return array.astype(np.float64) if wide and array.dtype == np.float32 else array
+    def kept(array: Array, spec: TensorSpec) -> Array:
+        return widen(array, spec.dtype) if wide else array
 
-    values.update(enumerate(map(kept, inputs)))
+    values.update(enumerate(map(kept, inputs, graph.inputs)))
     base = len(graph.inputs)
     values.update(
-        (base + place, kept(constant.array())) for place, constant in enumerate(graph.constants)
+        (base + place, kept(constant.array(), constant.spec))
+        for place, constant in enumerate(graph.constants)
     )
     last = last_uses(graph)
     for step, (first, node) in enumerate(graph.numbered_nodes()):
         operator = registry.get(node.operator, node.version)
         operands = [values[value] for value in node.inputs]
         for output, result in enumerate(operator.reference(operands, node.attrs)):
-            values[first + output] = kept(result)
+            values[first + output] = kept(result, node.outputs[output])
         yield first, node
         for value in (*node.inputs, *range(first, first + len(node.outputs))):
             if last.get(value, step) <= step:

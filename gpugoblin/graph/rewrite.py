@@ -10,6 +10,7 @@ from collections.abc import Callable
 import numpy as np
 
 from gpugoblin.catalog.formula_build import call_formula
+from gpugoblin.catalog.spec import DTYPES
 from gpugoblin.graph.builder import GraphBuilder
 from gpugoblin.graph.ir import Graph, Node
 
@@ -54,5 +55,5 @@ def _mean(builder: GraphBuilder, node: Node, operands: tuple[int, ...]) -> tuple
     count = 1
     for axis in axes if isinstance(axes, tuple) else ():
         count *= whole.shape[axis]
-    divisor = builder.constant(np.full((1,) * spec.rank, count, np.float32))
+    divisor = builder.constant(np.full((1,) * spec.rank, count, DTYPES[spec.dtype]))
     return (builder.add("formula", [total[0], divisor], tree=call_formula("div")),)

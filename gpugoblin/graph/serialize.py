@@ -35,6 +35,7 @@ FORMAT_VERSION: Final = 1
 _MAGIC: Final = b"gpgG"
 _DTYPES: Final = (
     "float32", "int32", "int64", "bool", "int8", "int16", "uint8", "float16", "bfloat16",
+    "float64",
 )  # fmt: skip
 """Dtype codes are places in this list: it only ever grows at the end."""
 

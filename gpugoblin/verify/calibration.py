@@ -30,6 +30,10 @@ def honest_maximum(inner: int) -> float:
     return UNIT_ROUNDOFF * math.hypot(_GROWING * math.sqrt(inner), _CONSTANT)
 
 
-def threshold(inner: int) -> float:
-    """What a result may be off, in units of the scale: 1.25 times the honest maximum."""
-    return SAFETY * honest_maximum(inner)
+def threshold(inner: int, itemsize: int = 4) -> float:
+    """What a result may be off, in units of the scale: 1.25 times the honest maximum.
+
+    float64 (an `itemsize` of 8) has the same model with a unit that is 2^-29 of float32's: all of
+    its check is then made in float64.
+    """
+    return SAFETY * honest_maximum(inner) * (2.0**-29 if itemsize == 8 else 1.0)

@@ -154,7 +154,7 @@ def judge_recomputed(
     if numeric_class == "exact" or not _are_values(committed) or all(map(_equal, own, committed)):
         return compare(graph, inputs, own, committed, numeric_class)
     form = product_form(graph)
-    if form is not None and form.dtype == "float32":
+    if form is not None and DTYPES[form.dtype].kind == "f":
         hands = project_right(form, inputs[form.right])
         theirs = check_product(graph, inputs, committed[0], hands)
         ours = check_product(graph, inputs, own[0], hands)

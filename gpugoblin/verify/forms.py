@@ -113,7 +113,7 @@ def _form(
     a, b = specs[left[0]], specs[right[0]]
     if a.rank < 2 or b.rank < 2 or output.rank < 2 or not a.dtype == b.dtype == output.dtype:
         return None
-    if output.dtype not in ("float32", "int32", "int64"):
+    if output.dtype not in ("float32", "float64", "int32", "int64"):
         return None
     return ProductForm(
         left=left[0],

@@ -33,7 +33,7 @@ from typing import Final
 
 import numpy as np
 
-from gpugoblin.catalog.spec import Array
+from gpugoblin.catalog.spec import DTYPES, Array
 from gpugoblin.errors import VerifyError
 from gpugoblin.graph.ir import Graph
 from gpugoblin.units import MIB
@@ -92,7 +92,7 @@ def project_right(form: ProductForm, right: Array) -> tuple[RightHand, ...]:
 
 
 def row_energy(left: Array) -> Array:
-    """Sum of squares of each row of a float32 matrix, as float64 of shape (rows,)."""
+    """Sum of squares of each row of a floating matrix, as float64 of shape (rows,)."""
     with np.errstate(all="ignore"):
         energy: Array = np.einsum("ik,ik->i", left, left).astype(np.float64)
     return energy
@@ -111,11 +111,11 @@ class _RowsCheck:
         self._hand = hand
         self._carry = carry
         self._inner = left.shape[1]
-        self.limit = threshold(self._inner)
+        self.limit = threshold(self._inner, left.dtype.itemsize)
         self.error = 0.0
         self.wrong_rows = 0
         self.undecidable = not hand.finite
-        if left.dtype == np.float32:
+        if left.dtype.kind == "f":
             self._prepare(left, row_energy(left) if energy is None else energy)
         else:
             with np.errstate(all="ignore"):
@@ -123,16 +123,16 @@ class _RowsCheck:
 
     def _prepare(self, left: Array, energy: Array) -> None:
         gain = np.where(self._hand.gain > 0, self._hand.gain, 1.0)
-        expected = np.zeros((left.shape[0], gain.size), np.float32)
+        expected = np.zeros((left.shape[0], gain.size), left.dtype)
         spread = np.zeros(left.shape[0])
-        peak = np.zeros(expected.shape, np.float32)
+        peak = np.zeros(expected.shape, left.dtype)
         steps = _STEPS if self._inner >= _LONG else _STEPS // 2
         step = max(_LEAST_STEP, -(-self._inner // steps))
         with np.errstate(all="ignore"):
             for start in range(0, self._inner, step):
                 stop = start + step
                 expected += np.matmul(left[:, start:stop], self._hand.projected[start:stop])
-                part = (expected / gain.astype(np.float32)) ** 2
+                part = (expected / gain.astype(left.dtype)) ** 2
                 spread = np.maximum(spread, part.mean(axis=1, dtype=np.float64))
                 np.maximum(peak, part, out=peak)
             size = energy + spread
@@ -151,7 +151,7 @@ class _RowsCheck:
         if self.undecidable or rows.size == 0:
             return not self.undecidable
         carry = None if self._carry is None else self._carry[first:last]
-        if rows.dtype != np.float32:
+        if rows.dtype.kind != "f":
             return self._take_integers(first, last, rows, carry)
         if self._wrong_beside_zeros(rows, carry):
             self.error = math.inf
@@ -191,7 +191,7 @@ class _RowsCheck:
     def _project(self, rows: Array) -> Array:
         secret = self._hand.secret
         blocks, width, columns = secret.blocks, secret.width, rows.shape[1]
-        found = np.empty((rows.shape[0], secret.matrix.shape[1]), np.float32)
+        found = np.empty((rows.shape[0], secret.matrix.shape[1]), secret.matrix.dtype)
         whole = columns // width
         cut = whole * width
         grouped = rows[:, :cut].reshape(rows.shape[0], whole, width)
@@ -288,9 +288,9 @@ class ProductCheck:
     def verdict(self) -> ProductVerdict:
         """The decision about all rows that were taken. The caller has taken every row."""
         undecidable = any(check.undecidable for check in self._checks)
-        if self._form.dtype == "float32":
+        if DTYPES[self._form.dtype].kind == "f":
             error = max((check.error for check in self._checks), default=0.0)
-            limit = threshold(self._form.inner)
+            limit = threshold(self._form.inner, DTYPES[self._form.dtype].itemsize)
         else:
             error = float(sum(check.wrong_rows for check in self._checks))
             limit = 0.0

@@ -121,8 +121,8 @@ def block_width(columns: int) -> int:
 def draw(columns: int, dtype: str) -> Secret:
     """Fresh secrets from the system's random bytes. Draw after the result's hash is committed."""
     random = _generator()
-    if dtype != "float32":
-        kind = DTYPES[dtype]
+    kind = DTYPES[dtype]
+    if kind.kind != "f":
         bits = random.integers(0, 2**64, (columns, INTEGER_VECTORS), dtype=np.uint64)
         bits[:, 0] |= np.uint64(1)
         low = bits.astype(np.uint32) if kind.itemsize == 4 else bits
@@ -130,16 +130,16 @@ def draw(columns: int, dtype: str) -> Secret:
     width = block_width(columns)
     blocks = -(-columns // width)
     size = random.uniform(0.97, 1.03, columns) * random.choice((-1.0, 1.0), columns)
-    signs = size.astype(np.float32)
-    matrix = np.zeros((columns, blocks + DENSE_VECTORS), np.float32)
+    signs = size.astype(kind)
+    matrix = np.zeros((columns, blocks + DENSE_VECTORS), kind)
     every = np.arange(columns)
     matrix[every, every // width] = signs
-    matrix[:, blocks:] = random.standard_normal((columns, DENSE_VECTORS), dtype=np.float32)
+    matrix[:, blocks:] = random.standard_normal((columns, DENSE_VECTORS), dtype=kind.type)
     return Secret(signs, width, matrix)
 
 
 class ColumnSizes:
-    """The sizes of a float32 operand's columns, measured in pieces.
+    """The sizes of a floating operand's columns, measured in pieces.
 
     Args:
         inner: rows of the operand. Every element must be given exactly once.
@@ -193,7 +193,7 @@ class ProjectionSum:
         self._weights = None if scale is None else scale.weights
         self._projected = np.zeros((inner, vectors), secret.matrix.dtype)
         self._energy = np.zeros(secret.matrix.shape[0])
-        self._floating = secret.matrix.dtype == np.float32
+        self._floating = secret.matrix.dtype.kind == "f"
 
     def add_rows(self, first: int, band: Array) -> None:
         """Rows `first` and on, of shape (n, columns)."""
@@ -240,7 +240,7 @@ class ProjectionSum:
 def right_hand(right: Array, secret: Secret) -> RightHand:
     """Projects one right operand of shape (inner, columns)."""
     scale = None
-    if right.dtype == np.float32:
+    if right.dtype.kind == "f":
         sizes = ColumnSizes(*right.shape)
         sizes.add(0, right)
         scale = sizes.scale()
@@ -252,6 +252,6 @@ def right_hand(right: Array, secret: Secret) -> RightHand:
 
 def vector_count(columns: int, dtype: str) -> int:
     """How many vectors a check of results of that width uses, counted in passes."""
-    if dtype != "float32":
+    if DTYPES[dtype].kind != "f":
         return INTEGER_VECTORS
     return -(-columns // block_width(columns)) + DENSE_VECTORS

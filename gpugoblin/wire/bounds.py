@@ -103,7 +103,7 @@ Signature = Annotated[bytes, Meta(min_length=64, max_length=64)]
 Ticket = Annotated[str, Meta(min_length=1, max_length=4096, pattern=r"\A[A-Za-z0-9_.-]+\Z")]
 
 Dtype = Literal[
-    "float32", "int32", "int64", "bool", "int8", "int16", "uint8", "float16", "bfloat16"
+    "float32", "int32", "int64", "bool", "int8", "int16", "uint8", "float16", "bfloat16", "float64"
 ]
 Coding = Literal["raw"]
 NumericClass = Literal["exact", "float32", "tf32", "bfloat16", "float16", "int8"]

@@ -43,6 +43,7 @@ CONTAINER_DTYPES: Final = {
     "uint8": "U8",
     "float16": "F16",
     "bfloat16": "BF16",
+    "float64": "F64",
 }
 MAX_INDEX_TEXT: Final = 200
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import msgspec
 
+from gpugoblin.catalog.spec import FLOATS
 from gpugoblin.errors import GoblinError, NodeError
 from gpugoblin.graph.classes import in_class
 from gpugoblin.graph.exact import not_exact
@@ -83,7 +84,7 @@ def _in_class(message: JobSubmit) -> tuple[JobSubmit, Graph]:
 
 def _ordered(message: JobSubmit, graph: Graph) -> bool:
     """Does the class fix the order of sums of floats?"""
-    floats = any(spec.dtype == "float32" for spec in graph.specs())
+    floats = any(spec.dtype in FLOATS for spec in graph.specs())
     return message.numeric_class == "exact" and floats
 
 

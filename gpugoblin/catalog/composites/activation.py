@@ -17,13 +17,13 @@ from gpugoblin.catalog.rules import (
     text_attribute,
 )
 from gpugoblin.catalog.samples import normal, sample, special, strided
-from gpugoblin.catalog.spec import Attribute, Attributes, Builder, TensorSpec
+from gpugoblin.catalog.spec import FLOATS, Attribute, Attributes, Builder, TensorSpec
 
 __all__ = ["OPERATORS", "log_softmax_steps", "softmax_steps"]
 
 
 def _require_axis(name: str, inputs: Sequence[TensorSpec], attributes: Attributes) -> None:
-    require_dtype(name, inputs[0], ("float32",))
+    require_dtype(name, inputs[0], FLOATS)
     require_rank(name, inputs[0], 1)
     require_axis(name, "axis", int_attribute(attributes, "axis"), inputs[0].rank)
 
@@ -95,17 +95,17 @@ def _log_softmax_grad(
 
 
 def _gelu(build: FormulaBuilder, x: int) -> int:
-    inner = build.call("erf", build.call("mul", x, build.const("float32", math.sqrt(0.5))))
-    half = build.call("mul", x, build.const("float32", 0.5))
-    return build.call("mul", half, build.call("add", inner, build.const("float32", 1.0)))
+    inner = build.call("erf", build.call("mul", x, build.real(math.sqrt(0.5))))
+    half = build.call("mul", x, build.real(0.5))
+    return build.call("mul", half, build.call("add", inner, build.real(1.0)))
 
 
 def _gelu_tanh(build: FormulaBuilder, x: int) -> int:
     cube = build.call("mul", x, build.call("mul", x, x))
-    bent = build.call("add", x, build.call("mul", cube, build.const("float32", 0.044715)))
-    inner = build.call("mul", bent, build.const("float32", math.sqrt(2.0 / math.pi)))
-    half = build.call("mul", x, build.const("float32", 0.5))
-    one = build.const("float32", 1.0)
+    bent = build.call("add", x, build.call("mul", cube, build.real(0.044715)))
+    inner = build.call("mul", bent, build.real(math.sqrt(2.0 / math.pi)))
+    half = build.call("mul", x, build.real(0.5))
+    one = build.real(1.0)
     return build.call("mul", half, build.call("add", build.call("tanh", inner), one))
 
 
@@ -162,7 +162,7 @@ OPERATORS: Final = (
                 "approximation", "choice", required=False, default="none", choices=("none", "tanh")
             ),
         ),
-        lambda inputs, given: require_dtype("gelu", inputs[0], ("float32",)),
+        lambda inputs, given: require_dtype("gelu", inputs[0], FLOATS),
         lambda b, inputs, given: (
             expression(
                 b,
@@ -177,7 +177,7 @@ OPERATORS: Final = (
         "silu",
         (1, 1),
         (),
-        lambda inputs, given: require_dtype("silu", inputs[0], ("float32",)),
+        lambda inputs, given: require_dtype("silu", inputs[0], FLOATS),
         lambda b, inputs, given: (expression(b, inputs, _silu),),
         _ELEMENTS,
         "x sigmoid(x).",

@@ -12,7 +12,7 @@ from gpugoblin.catalog.composites.activation import softmax_steps
 from gpugoblin.catalog.formula_build import FormulaBuilder
 from gpugoblin.catalog.rules import bool_attribute, require_rank, same_dtype, shapes_error
 from gpugoblin.catalog.samples import normal, sample, special, strided, truth
-from gpugoblin.catalog.spec import Attribute, Attributes, Builder, TensorSpec
+from gpugoblin.catalog.spec import FLOATS, Attribute, Attributes, Builder, TensorSpec
 from gpugoblin.errors import GraphError
 
 __all__ = ["OPERATORS"]
@@ -20,7 +20,7 @@ __all__ = ["OPERATORS"]
 
 def _require(inputs: Sequence[TensorSpec], attributes: Attributes) -> None:
     query, key, value, scale, *masks = inputs
-    same_dtype("attention", inputs[:4], ("float32",))
+    same_dtype("attention", inputs[:4], FLOATS)
     for spec in (query, key, value):
         require_rank("attention", spec, 2)
     if scale.rank:
@@ -35,12 +35,12 @@ def _require(inputs: Sequence[TensorSpec], attributes: Attributes) -> None:
         raise shapes_error("attention", inputs, reason)
     whole = (*query.shape[:-1], key.shape[-2])
     for mask in masks:
-        if mask.dtype not in ("bool", "float32"):
+        if mask.dtype not in ("bool", query.dtype):
             raise GraphError(
                 "dtype_unsupported",
                 operator="attention (mask)",
                 dtypes=mask.dtype,
-                accepted="bool, float32",
+                accepted=f"bool, {query.dtype}",
             )
         aligned = whole[len(whole) - mask.rank :] if mask.rank <= len(whole) else ()
         if mask.rank > len(whole) or any(
@@ -66,7 +66,7 @@ def _attention(builder: Builder, inputs: Sequence[int], attributes: Attributes) 
 
 
 def _hidden(build: FormulaBuilder, seen: int, score: int) -> int:
-    return build.call("where", seen, score, build.const("float32", -math.inf))
+    return build.call("where", seen, score, build.real(-math.inf))
 
 
 OPERATORS: Final = (
@@ -93,7 +93,7 @@ OPERATORS: Final = (
             sample("special", special(3, 4), normal(3, 4), normal(3, 4), normal()),
         ),
         "softmax(scale q k^T + mask) v. Inputs: q [..., m, d], k [..., n, d], v [..., n, e], scale "
-        "(a scalar), and a mask that broadcasts against [..., m, n]: float32 is added, bool says "
+        "(a scalar), and a mask that broadcasts against [..., m, n]: a float is added, bool says "
         "what is seen. `causal`: row i sees columns 0 to i.",
     ),
 )

@@ -19,7 +19,7 @@ from gpugoblin.catalog.formula_build import FormulaBuilder
 from gpugoblin.catalog.moving import invalid
 from gpugoblin.catalog.rules import int_attribute, require_dtype, shapes_error
 from gpugoblin.catalog.samples import Make, ints, normal, sample, special, strided
-from gpugoblin.catalog.spec import Array, Attribute, Attributes, Builder, TensorSpec
+from gpugoblin.catalog.spec import FLOATS, Array, Attribute, Attributes, Builder, TensorSpec
 
 __all__ = ["MOST_STEPS", "OPERATORS"]
 
@@ -32,7 +32,7 @@ _IMPOSSIBLE: Final = 1e29
 
 def _require(inputs: Sequence[TensorSpec], attributes: Attributes) -> None:
     logs, targets, lengths, counts = inputs
-    require_dtype("ctc", logs, ("float32",))
+    require_dtype("ctc", logs, FLOATS)
     for spec in inputs[1:]:
         require_dtype("ctc (targets and lengths)", spec, ("int32", "int64"))
     if logs.rank != 3 or targets.rank != 2:

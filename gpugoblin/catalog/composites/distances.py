@@ -13,14 +13,14 @@ from gpugoblin.catalog.composite import Require, composite
 from gpugoblin.catalog.formula_build import FormulaBuilder
 from gpugoblin.catalog.rules import same_dtype, shapes_error
 from gpugoblin.catalog.samples import normal, positive, sample, special, strided
-from gpugoblin.catalog.spec import Attributes, Builder, TensorSpec
+from gpugoblin.catalog.spec import FLOATS, Attributes, Builder, TensorSpec
 
 __all__ = ["OPERATORS"]
 
 
 def _require(name: str) -> Require:
     def check(inputs: Sequence[TensorSpec], attributes: Attributes) -> None:
-        same_dtype(name, inputs, ("float32",))
+        same_dtype(name, inputs, FLOATS)
         if inputs[0].shape != inputs[1].shape:
             raise shapes_error(name, inputs, "the first two must be equal")
         if inputs[2].rank:

@@ -20,7 +20,7 @@ from gpugoblin.catalog.matrix_building import identity, product
 from gpugoblin.catalog.matrix_samples import broken
 from gpugoblin.catalog.rules import require_dtype, require_rank
 from gpugoblin.catalog.samples import normal, sample, strided
-from gpugoblin.catalog.spec import Attributes, Builder, TensorSpec
+from gpugoblin.catalog.spec import FLOATS, Attributes, Builder, TensorSpec
 
 __all__ = ["OPERATORS"]
 
@@ -34,7 +34,7 @@ _DEGREE: Final = 13
 
 def _require(inputs: Sequence[TensorSpec], given: Attributes) -> None:
     require_rank("matrix_exp", inputs[0], 2)
-    require_dtype("matrix_exp", inputs[0], ("float32",))
+    require_dtype("matrix_exp", inputs[0], FLOATS)
     require_square("matrix_exp", inputs)
 
 

@@ -22,7 +22,7 @@ from gpugoblin.catalog.rules import (
     shapes_error,
 )
 from gpugoblin.catalog.samples import ints, normal, sample, share, special, strided
-from gpugoblin.catalog.spec import Attribute, Attributes, Builder, TensorSpec
+from gpugoblin.catalog.spec import FLOATS, Attribute, Attributes, Builder, TensorSpec
 
 __all__ = ["OPERATORS"]
 
@@ -32,7 +32,7 @@ _LEAST: Final = -100.0
 
 def _require_nll(inputs: Sequence[TensorSpec], attributes: Attributes) -> None:
     logs, labels, *weights = inputs
-    same_dtype("nll", (logs, *weights), ("float32",))
+    same_dtype("nll", (logs, *weights), FLOATS)
     require_dtype("nll (labels)", labels, ("int32", "int64"))
     require_rank("nll", logs, 1)
     axis = require_axis("nll", "axis", int_attribute(attributes, "axis"), logs.rank)
@@ -50,7 +50,7 @@ def _nll(builder: Builder, inputs: Sequence[int], attributes: Attributes) -> tup
 
 def _require_same(name: str, *, weight: bool = False) -> Require:
     def check(inputs: Sequence[TensorSpec], attributes: Attributes) -> None:
-        same_dtype(name, inputs, ("float32",))
+        same_dtype(name, inputs, FLOATS)
         if inputs[0].shape != inputs[1].shape:
             raise shapes_error(name, inputs, "the first two must be equal")
         for spec in inputs[2:]:

@@ -24,24 +24,22 @@ from gpugoblin.catalog.rules import (
     text_attribute,
 )
 from gpugoblin.catalog.samples import Make, normal, sample, special, strided
-from gpugoblin.catalog.spec import Array, Attribute, Attributes, Builder, TensorSpec
+from gpugoblin.catalog.spec import FLOATS, Array, Attribute, Attributes, Builder, TensorSpec
 from gpugoblin.errors import GraphError
 
 __all__ = ["OPERATORS"]
 
-_FLOATS: Final = ("float32",)
-
 
 def _require_square(name: str, inputs: Sequence[TensorSpec]) -> None:
     require_rank(name, inputs[0], 2)
-    require_dtype(name, inputs[0], _FLOATS)
+    require_dtype(name, inputs[0], FLOATS)
     require_square(name, inputs)
 
 
 def _require_right(name: str, factor: TensorSpec, right: TensorSpec) -> None:
     require_rank(name, factor, 2)
     require_rank(name, right, 2)
-    same_dtype(name, [factor, right], _FLOATS)
+    same_dtype(name, [factor, right], FLOATS)
     if factor.shape[:-1] != right.shape[:-1]:
         raise shapes_error(name, [factor, right], "right sides with the matrices' rows are wanted")
 
@@ -88,7 +86,7 @@ def _lstsq(builder: Builder, inputs: Sequence[int], given: Attributes) -> tuple[
 
 
 def _require_norm(inputs: Sequence[TensorSpec], given: Attributes) -> None:
-    require_dtype("vector_norm", inputs[0], _FLOATS)
+    require_dtype("vector_norm", inputs[0], FLOATS)
     axes, rank = ints_attribute(given, "axes"), inputs[0].rank
     if not axes or list(axes) != sorted(set(axes)) or not 0 <= axes[0] <= axes[-1] < rank:
         raise GraphError(

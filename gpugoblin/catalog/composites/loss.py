@@ -19,14 +19,14 @@ from gpugoblin.catalog.rules import (
     shapes_error,
 )
 from gpugoblin.catalog.samples import ints, normal, sample, special, strided
-from gpugoblin.catalog.spec import Attribute, Attributes, Builder, TensorSpec
+from gpugoblin.catalog.spec import FLOATS, Attribute, Attributes, Builder, TensorSpec
 
 __all__ = ["OPERATORS", "labelled"]
 
 
 def _require_entropy(inputs: Sequence[TensorSpec], attributes: Attributes) -> None:
     scores, labels = inputs
-    require_dtype("cross_entropy", scores, ("float32",))
+    require_dtype("cross_entropy", scores, FLOATS)
     require_dtype("cross_entropy (labels)", labels, ("int32", "int64"))
     require_rank("cross_entropy", scores, 1)
     axis = require_axis("cross_entropy", "axis", int_attribute(attributes, "axis"), scores.rank)
@@ -70,7 +70,7 @@ def _entropy(builder: Builder, inputs: Sequence[int], attributes: Attributes) ->
 
 
 def _require_square(inputs: Sequence[TensorSpec], attributes: Attributes) -> None:
-    same_dtype("mse", inputs, ("float32",))
+    same_dtype("mse", inputs, FLOATS)
     if inputs[0].shape != inputs[1].shape:
         raise shapes_error("mse", inputs, "they must be equal")
 

@@ -22,7 +22,7 @@ from gpugoblin.catalog.rules import (
     shapes_error,
 )
 from gpugoblin.catalog.samples import Make, normal, sample, special, strided
-from gpugoblin.catalog.spec import Array, Attribute, Attributes, Builder, TensorSpec
+from gpugoblin.catalog.spec import FLOATS, Array, Attribute, Attributes, Builder, TensorSpec
 from gpugoblin.errors import GraphError
 
 __all__ = ["OPERATORS"]
@@ -39,7 +39,7 @@ def _small() -> Make:
 
 def _require(name: str, inputs: Sequence[TensorSpec], attributes: Attributes) -> None:
     """float32 everywhere; `epsilon` a scalar; scale and shift broadcast against the data."""
-    same_dtype(name, inputs, ("float32",))
+    same_dtype(name, inputs, FLOATS)
     if inputs[1].rank:
         raise shapes_error(name, inputs, "epsilon, the second, must be a scalar")
     axes, data = ints_attribute(attributes, "axes"), inputs[0]
@@ -96,7 +96,7 @@ def _rms(builder: Builder, inputs: Sequence[int], attributes: Attributes) -> tup
 
 
 def _require_group(inputs: Sequence[TensorSpec], attributes: Attributes) -> None:
-    same_dtype("group_norm", inputs, ("float32",))
+    same_dtype("group_norm", inputs, FLOATS)
     require_rank("group_norm", inputs[0], 2)
     if inputs[1].rank:
         raise shapes_error("group_norm", inputs, "epsilon, the second, must be a scalar")
@@ -128,7 +128,7 @@ def _group(builder: Builder, inputs: Sequence[int], attributes: Attributes) -> t
 
 
 def _require_batch(inputs: Sequence[TensorSpec], attributes: Attributes) -> None:
-    same_dtype("batch_norm", inputs, ("float32",))
+    same_dtype("batch_norm", inputs, FLOATS)
     require_rank("batch_norm", inputs[0], 1)
     axis = require_axis("batch_norm", "axis", int_attribute(attributes, "axis"), inputs[0].rank)
     if inputs[1].rank:

@@ -18,13 +18,13 @@ from gpugoblin.catalog.rules import (
     shapes_error,
 )
 from gpugoblin.catalog.samples import ints, normal, sample, special, strided
-from gpugoblin.catalog.spec import Attribute, Attributes, Builder, TensorSpec
+from gpugoblin.catalog.spec import NUMBERS, Attribute, Attributes, Builder, TensorSpec
 
 __all__ = ["OPERATORS"]
 
 
 def _require_sort(inputs: Sequence[TensorSpec], attributes: Attributes) -> None:
-    require_dtype("sort", inputs[0], ("float32", "int32", "int64"))
+    require_dtype("sort", inputs[0], NUMBERS)
     require_rank("sort", inputs[0], 1)
     require_axis("sort", "axis", int_attribute(attributes, "axis"), inputs[0].rank)
 
@@ -39,7 +39,7 @@ def _sort(builder: Builder, inputs: Sequence[int], attributes: Attributes) -> tu
 
 
 def _require_histogram(inputs: Sequence[TensorSpec], attributes: Attributes) -> None:
-    same_dtype("histogram", inputs, ("float32", "int32", "int64"))
+    same_dtype("histogram", inputs, NUMBERS)
     if inputs[1].rank != 1 or inputs[1].shape[0] < 2:
         raise shapes_error("histogram", inputs, "two or more edges in a line are wanted")
 

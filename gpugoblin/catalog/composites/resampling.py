@@ -25,7 +25,7 @@ from gpugoblin.catalog.rules import (
     text_attribute,
 )
 from gpugoblin.catalog.samples import normal, sample, special, strided
-from gpugoblin.catalog.spec import DTYPES, Array, Attribute, Attributes, Builder, TensorSpec
+from gpugoblin.catalog.spec import DTYPES, FLOATS, Array, Attribute, Attributes, Builder, TensorSpec
 
 __all__ = ["OPERATORS", "line_weights"]
 
@@ -38,7 +38,7 @@ _FUSED: Final = 8
 
 def _require(inputs: Sequence[TensorSpec], attributes: Attributes) -> None:
     places = ints_attribute(attributes, "places")
-    require_dtype("resize", inputs[0], ("float32",))
+    require_dtype("resize", inputs[0], FLOATS)
     require_rank("resize", inputs[0], len(places))
     if not places or min(places) < 1:
         raise invalid("resize", "places", places, "integers of 1 or more are wanted")

@@ -16,14 +16,14 @@ from gpugoblin.catalog.composite import composite
 from gpugoblin.catalog.formula_build import FormulaBuilder
 from gpugoblin.catalog.rules import bool_attribute, same_dtype, shapes_error, text_attribute
 from gpugoblin.catalog.samples import Make, normal, sample, special, strided
-from gpugoblin.catalog.spec import Attribute, Attributes, Builder, TensorSpec
+from gpugoblin.catalog.spec import FLOATS, Attribute, Attributes, Builder, TensorSpec
 
 __all__ = ["OPERATORS"]
 
 
 def _require(inputs: Sequence[TensorSpec], attributes: Attributes) -> None:
     data, grid = inputs
-    same_dtype("grid_sample", inputs, ("float32",))
+    same_dtype("grid_sample", inputs, FLOATS)
     if data.rank not in (3, 4, 5) or grid.rank != data.rank:
         raise shapes_error("grid_sample", inputs, "ranks of 3 to 5, both the same, are wanted")
     if grid.shape[-1] != data.rank - 2 or grid.shape[0] != data.shape[0]:

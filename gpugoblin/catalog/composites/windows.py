@@ -26,7 +26,7 @@ from gpugoblin.catalog.rules import (
     text_attribute,
 )
 from gpugoblin.catalog.samples import normal, sample, special, strided
-from gpugoblin.catalog.spec import DTYPES, Array, Attribute, Attributes, Builder, TensorSpec
+from gpugoblin.catalog.spec import DTYPES, FLOATS, Array, Attribute, Attributes, Builder, TensorSpec
 from gpugoblin.catalog.windows import Window, read_window
 
 __all__ = ["OPERATORS"]
@@ -39,7 +39,7 @@ _MOST: Final = 2**31
 
 def _require_transposed(inputs: Sequence[TensorSpec], attributes: Attributes) -> None:
     data, kernel = inputs
-    same_dtype("conv_transposed", inputs, ("float32",))
+    same_dtype("conv_transposed", inputs, FLOATS)
     if data.rank != kernel.rank or not 3 <= data.rank <= 5:
         reason = "ranks of 3 to 5, both the same, are wanted"
         raise shapes_error("conv_transposed", inputs, reason)
@@ -117,7 +117,7 @@ def _windows(attributes: Attributes) -> tuple[Window, ...]:
 
 
 def _require_average(inputs: Sequence[TensorSpec], attributes: Attributes) -> None:
-    require_dtype("average_pool", inputs[0], ("float32",))
+    require_dtype("average_pool", inputs[0], FLOATS)
     windows = _windows(attributes)
     require_rank("average_pool", inputs[0], len(windows))
     _read_pads("average_pool", attributes, len(windows), ("extra",))
@@ -181,7 +181,7 @@ def _divided(builder: Builder, total: int, counts: Sequence[Array]) -> int:
 
 def _require_adaptive(inputs: Sequence[TensorSpec], attributes: Attributes) -> None:
     places = ints_attribute(attributes, "places")
-    require_dtype("adaptive_pool", inputs[0], ("float32",))
+    require_dtype("adaptive_pool", inputs[0], FLOATS)
     require_rank("adaptive_pool", inputs[0], len(places))
     if not places or min(places) < 1:
         raise invalid("adaptive_pool", "places", places, "integers of 1 or more are wanted")

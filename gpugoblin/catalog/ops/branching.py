@@ -30,6 +30,7 @@ from gpugoblin.catalog.spec import (
     TensorSpec,
     Tolerance,
 )
+from gpugoblin.catalog.widening import is_wide
 
 __all__ = ["COND", "OPERATORS", "narrowed", "whole_axes"]
 
@@ -63,8 +64,8 @@ def _cost(
 def narrowed(
     values: Sequence[Array], specs: Sequence[TensorSpec], like: Sequence[Array]
 ) -> tuple[Array, ...]:
-    """Results in their dtypes; as they are where the operands are float64 in place of float32."""
-    wide = any(array.dtype == np.float64 for array in like)
+    """Results in their dtypes; as they are where the operands stand for float32."""
+    wide = any(map(is_wide, like))
     with np.errstate(all="ignore"):
         return tuple(
             np.array(value, value.dtype if wide else DTYPES[spec.dtype], order="C")

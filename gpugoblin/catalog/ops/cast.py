@@ -14,6 +14,7 @@ from gpugoblin.catalog.formula_eval import formula_errors
 from gpugoblin.catalog.rules import moved, parallel_axes, text_attribute
 from gpugoblin.catalog.samples import ints, normal, sample, special, strided, truth
 from gpugoblin.catalog.spec import (
+    FLOATS,
     Array,
     Attribute,
     Attributes,
@@ -24,6 +25,7 @@ from gpugoblin.catalog.spec import (
     TensorSpec,
     Tolerance,
 )
+from gpugoblin.catalog.widening import is_wide
 
 __all__ = ["CAST", "OPERATORS"]
 
@@ -40,7 +42,7 @@ def _cost(
 
 def _reference(inputs: Sequence[Array], attributes: Attributes) -> tuple[Array, ...]:
     with np.errstate(all="ignore"):
-        wide = inputs[0].dtype == np.float64
+        wide = is_wide(inputs[0])
         return (cast_array(inputs[0], text_attribute(attributes, "dtype"), wide=wide).copy(),)
 
 
@@ -70,8 +72,13 @@ def _grad(
     seeds: Sequence[int | None],
     attributes: Attributes,
 ) -> tuple[int | None, ...]:
-    """Only a cast from float32 to itself has one; integers and bools stop it."""
-    return (seeds[0] if builder.spec(inputs[0]).dtype == "float32" else None,)
+    """The seed, cast back; integers, bools and stored floats stop it."""
+    (seed,), dtype = seeds, builder.spec(inputs[0]).dtype
+    if seed is None or dtype not in FLOATS or builder.spec(seed).dtype not in FLOATS:
+        return (None,)
+    return (
+        seed if builder.spec(seed).dtype == dtype else builder.add("cast", [seed], dtype=dtype),
+    )
 
 
 CAST: Final = Operator(
@@ -96,6 +103,7 @@ CAST: Final = Operator(
         sample("rounded", ints(9, dtype="int64", low=2**62, high=2**63 - 1), dtype="float32"),
         sample("from_bool", truth(3, 3), dtype="float32"),
         sample("same", normal(3), dtype="float32"),
+        sample("wider", special(9), dtype="float64"),
     ),
     summary="Changes the dtype. Float to integer goes toward zero and saturates, NaN becomes 0; "
     "integers wrap when narrowed; bool is 'not zero'.",

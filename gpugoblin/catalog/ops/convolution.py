@@ -10,23 +10,24 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from types import EllipsisType
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
 from gpugoblin.catalog.building import filled, reshaped
 from gpugoblin.catalog.rounding import (
     MATMUL_BLOCK,
-    TINY,
-    U,
     chain,
     finite_part,
+    format_of,
     gamma,
     guard_overflow,
 )
 from gpugoblin.catalog.rules import int_attribute, moved, same_dtype, shapes_error
-from gpugoblin.catalog.samples import normal, sample, special, strided
+from gpugoblin.catalog.samples import ints, normal, sample, special, strided
 from gpugoblin.catalog.spec import (
+    DTYPES,
+    FLOATS,
     Array,
     Attribute,
     Attributes,
@@ -43,6 +44,9 @@ from gpugoblin.errors import GraphError
 __all__ = ["CONV", "OPERATORS", "conv_windows"]
 
 
+_ACCEPTED: Final = (*FLOATS, "int32")
+
+
 def conv_windows(kernel: Sequence[int], attributes: Attributes) -> tuple[Window, ...]:
     """The windows of a kernel of shape [outputs, channels, *extents]."""
     return read_window("conv", attributes, tuple(kernel[2:]), spread=True)
@@ -50,7 +54,7 @@ def conv_windows(kernel: Sequence[int], attributes: Attributes) -> tuple[Window,
 
 def _infer(inputs: Sequence[TensorSpec], attributes: Attributes) -> tuple[TensorSpec, ...]:
     data, kernel = inputs
-    dtype = same_dtype("conv", inputs, ("float32",))
+    dtype = same_dtype("conv", inputs, _ACCEPTED)
     if data.rank != kernel.rank or not 3 <= data.rank <= 5:
         raise shapes_error("conv", inputs, "ranks of 3 to 5, both the same, are wanted")
     groups = int_attribute(attributes, "groups")
@@ -81,19 +85,20 @@ def _cost(
         for w, n in zip(conv_windows(kernel.shape, attributes), data.shape[2:], strict=True)
     )
     # The padded data, and blocks of windows laid out as a matrix.
-    scratch = 4 * data.shape[0] * data.shape[1] * room + (16 << 20)
+    scratch = DTYPES[data.dtype].itemsize * data.shape[0] * data.shape[1] * room + (16 << 20)
     return moved(inputs, outputs, 2 * outputs[0].count * inner, scratch)
 
 
 def _convolve(data: Array, kernel: Array, attributes: Attributes) -> Array:
-    """In float64, one place of the kernel after the other."""
+    """In float64 or int64, one place of the kernel after the other."""
+    kind: Any = np.float64 if data.dtype.kind == "f" else np.int64
     groups = int_attribute(attributes, "groups")
     windows = conv_windows(kernel.shape, attributes)
     spots = [w.output(n) for w, n in zip(windows, data.shape[2:], strict=True)]
     count, outputs, inner = data.shape[0], kernel.shape[0], kernel.shape[1]
-    wide = padded(data.astype(np.float64), windows, 0.0)
-    total = np.zeros((count, groups, outputs // groups, math.prod(spots)))
-    weights = kernel.astype(np.float64).reshape(groups, outputs // groups, *kernel.shape[1:])
+    wide = padded(data.astype(kind), windows, 0)
+    total = np.zeros((count, groups, outputs // groups, math.prod(spots)), kind)
+    weights = kernel.astype(kind).reshape(groups, outputs // groups, *kernel.shape[1:])
     if total.size:
         for place, part in shifts(wide, windows, spots):
             columns = part.reshape(count, groups, inner, math.prod(spots))
@@ -133,8 +138,11 @@ def _splits(inputs: Sequence[TensorSpec], attributes: Attributes) -> tuple[Split
 
 def _errors(
     inputs: Sequence[Array], errors: Sequence[Array | None], attributes: Attributes
-) -> Array:
+) -> Array | None:
     """As for a product: gamma of the longest chain times the convolution of absolute values."""
+    floating = inputs[0].dtype.kind == "f"
+    if not floating and all(error is None for error in errors):
+        return None
     data, kernel = (np.abs(finite_part(array)) for array in inputs)
     inner = math.prod(kernel.shape[1:])
     with np.errstate(all="ignore"):
@@ -151,14 +159,18 @@ def _errors(
             carried = carried + _convolve(reach, of_kernel, attributes)
         carried = np.where(np.isnan(carried), np.inf, carried)
         size = size + carried
-        flush = _convolve(data + 1.0, np.full_like(kernel, TINY), attributes)
-        flush = flush + _convolve(np.full_like(data, TINY), kernel, attributes)
-        own = (gamma(chain(inner, MATMUL_BLOCK)) + U) * size + flush
-        return guard_overflow(size, carried + own)
+        if not floating:
+            return np.where(size >= 2.0**31, np.inf, carried)
+        form = format_of(inputs)
+        flush = _convolve(data + 1.0, np.full_like(kernel, form.tiny), attributes)
+        flush = flush + _convolve(np.full_like(data, form.tiny), kernel, attributes)
+        own = (gamma(chain(inner, MATMUL_BLOCK), form) + form.unit) * size + flush
+        return guard_overflow(size, carried + own, form)
 
 
 def _absolute(inputs: Sequence[Array], attributes: Attributes) -> Array | float:
-    return _errors(inputs, (None, None), attributes)
+    error = _errors(inputs, (None, None), attributes)
+    return 0.0 if error is None else error
 
 
 def _propagate(
@@ -291,6 +303,12 @@ CONV: Final = Operator(
         sample("too_short", normal(2, 2, 2), normal(3, 2, 3), **_given(1)),
         sample("size_1", normal(1, 1, 1), normal(1, 1, 1), **_given(1)),
         sample("strided", strided(normal(2, 2, 6)), strided(normal(3, 2, 3)), **_given(1)),
+        sample(
+            "wrap",
+            ints(2, 2, 6, low=2**30, high=2**31 - 1),
+            ints(3, 2, 3),
+            **_given(1, low=(1,), high=(1,)),
+        ),
         sample("special", special(2, 2, 6), special(3, 2, 3), **_given(1)),
     ),
     summary="Products of a kernel [outputs, channels / groups, *extents] with the windows of data "

@@ -15,6 +15,7 @@ from gpugoblin.catalog.building import reshaped
 from gpugoblin.catalog.matrices import backward_error, matrix_operator, require_square
 from gpugoblin.catalog.matrix_building import identity, times
 from gpugoblin.catalog.matrix_samples import broken, dominant
+from gpugoblin.catalog.rounding import Format
 from gpugoblin.catalog.samples import normal, sample, strided
 from gpugoblin.catalog.spec import Array, Attributes, Builder, Operator, Sample, TensorSpec
 
@@ -39,10 +40,10 @@ def _run_slogdet(operands: Sequence[Array], given: Attributes) -> tuple[Array, .
     return sign, size
 
 
-def _shares(matrices: Array, errors: Array) -> tuple[Array, Array, Array]:
+def _shares(matrices: Array, errors: Array, form: Format) -> tuple[Array, Array, Array]:
     """How far the operand may lie off, that over the smallest singular value, and the largest one.
     All of shape [count]."""
-    wrong = backward_error(matrices, errors)[:, 0, 0]
+    wrong = backward_error(matrices, errors, form)[:, 0, 0]
     ends = np.zeros((2, matrices.shape[0]))
     finite = np.isfinite(matrices).all(axis=(1, 2))
     if matrices.shape[-1] and finite.any():
@@ -54,13 +55,17 @@ def _shares(matrices: Array, errors: Array) -> tuple[Array, Array, Array]:
 
 
 def _det_bounds(
-    inputs: Sequence[Array], errors: Sequence[Array], outputs: Sequence[Array], given: Attributes
+    inputs: Sequence[Array],
+    errors: Sequence[Array],
+    outputs: Sequence[Array],
+    given: Attributes,
+    form: Format,
 ) -> tuple[Array | None, ...]:
     """det(A + E) = det(A) det(I + A^-1 E), and the second is between (1 - r)^n and (1 + r)^n with
     r = |A^-1| |E|; where A is nearly singular n |E| (|A| + |E|)^(n - 1) is less (I. Ipsen and R.
     Rehman, Perturbation bounds for determinants and characteristic polynomials, SIAM J. Matrix
     Anal. Appl. 30, 2008, corollary 2.7)."""
-    wrong, share, largest = _shares(inputs[0], errors[0])
+    wrong, share, largest = _shares(inputs[0], errors[0], form)
     extent = inputs[0].shape[-1]
     near = np.abs(outputs[0]) * np.expm1(extent * np.log1p(share))
     far = extent * wrong * (largest + wrong) ** max(0, extent - 1)
@@ -68,10 +73,14 @@ def _det_bounds(
 
 
 def _slogdet_bounds(
-    inputs: Sequence[Array], errors: Sequence[Array], outputs: Sequence[Array], given: Attributes
+    inputs: Sequence[Array],
+    errors: Sequence[Array],
+    outputs: Sequence[Array],
+    given: Attributes,
+    form: Format,
 ) -> tuple[Array | None, ...]:
     """As for `det`; where the matrix may be singular, anything."""
-    _, share, _ = _shares(inputs[0], errors[0])
+    _, share, _ = _shares(inputs[0], errors[0], form)
     sure = share < 0.5
     size = -inputs[0].shape[-1] * np.log1p(-np.minimum(share, 0.5))
     return np.where(sure, 0.0, np.inf), np.where(sure, size, np.inf)

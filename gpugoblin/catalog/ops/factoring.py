@@ -28,7 +28,7 @@ from gpugoblin.catalog.matrix_building import (
 )
 from gpugoblin.catalog.matrix_samples import broken, dominant, ramp
 from gpugoblin.catalog.ops.solving import solve_lower
-from gpugoblin.catalog.rounding import U
+from gpugoblin.catalog.rounding import Format
 from gpugoblin.catalog.samples import normal, sample, strided
 from gpugoblin.catalog.spec import Array, Attributes, Builder, Operator, TensorSpec
 
@@ -77,7 +77,11 @@ def _lu_run(operands: Sequence[Array], given: Attributes) -> tuple[Array, ...]:
 
 
 def _lu_bounds(
-    inputs: Sequence[Array], errors: Sequence[Array], outputs: Sequence[Array], given: Attributes
+    inputs: Sequence[Array],
+    errors: Sequence[Array],
+    outputs: Sequence[Array],
+    given: Attributes,
+    form: Format,
 ) -> tuple[Array | None, ...]:
     """For L' U' = A + E with F = L^-1 E U^-1 and f = |F| < 1: |L' - L| <= |L| f / (1 - f), and the
     same for U (Higham, theorem 9.15). The order of rows is certain where no multiplier can reach 1,
@@ -86,7 +90,9 @@ def _lu_bounds(
     extent = both.shape[-1]
     lower, upper = np.tril(both, -1) + np.eye(extent), np.triu(both)
     size = norms(np.abs(lower) @ np.abs(upper))
-    wrong = backward_error(inputs[0], errors[0]) + BACKWARD * max(1, extent) * U * size
+    wrong = (
+        backward_error(inputs[0], errors[0], form) + BACKWARD * max(1, extent) * form.unit * size
+    )
     inverse = np.sqrt(extent) / smallest_singular(lower), np.sqrt(extent) / smallest_singular(upper)
     share = wrong * inverse[0] * inverse[1]
     grown = np.where(share < 0.5, share / (1.0 - share), np.inf)
@@ -154,7 +160,11 @@ def _cholesky_run(operands: Sequence[Array], given: Attributes) -> tuple[Array, 
 
 
 def _cholesky_bounds(
-    inputs: Sequence[Array], errors: Sequence[Array], outputs: Sequence[Array], given: Attributes
+    inputs: Sequence[Array],
+    errors: Sequence[Array],
+    outputs: Sequence[Array],
+    given: Attributes,
+    form: Format,
 ) -> tuple[Array | None, ...]:
     """|L' - L| <= |L| k e / (sqrt(2) (1 - k e)) with k e = |A^-1| |E| (Higham, theorem 10.8). Where
     the smallest eigenvalue is within |E| of 0, there may be a factor or none."""
@@ -163,7 +173,7 @@ def _cholesky_bounds(
     least = np.full(a.shape[0], np.inf)
     if a.shape[-1] and finite.any():
         least[finite] = np.linalg.eigvalsh(_half(a[finite]))[:, 0]
-    wrong = backward_error(a, errors[0])
+    wrong = backward_error(a, errors[0], form)
     share = wrong / least[:, None, None]
     error = norms(outputs[0]) * share / (1.0 - share)
     error = np.where(share < 0.5, error, np.inf)
@@ -211,16 +221,20 @@ def _qr_run(operands: Sequence[Array], given: Attributes) -> tuple[Array, ...]:
 
 
 def _qr_bounds(
-    inputs: Sequence[Array], errors: Sequence[Array], outputs: Sequence[Array], given: Attributes
+    inputs: Sequence[Array],
+    errors: Sequence[Array],
+    outputs: Sequence[Array],
+    given: Attributes,
+    form: Format,
 ) -> tuple[Array | None, ...]:
     """Twice the first order: |Q' - Q| <= sqrt(2) |A1^+| |E| for the leading square or tall part A1
     (G. W. Stewart, Perturbation bounds for the QR factorization of a matrix, SIAM J. Numer. Anal.
     14, 1977), where |A1^+| |E| is at most 1/8, else anything; and R = Q^T A carries that on."""
     a = inputs[0]
     least = min(a.shape[1:])
-    wrong = backward_error(a, errors[0])
+    wrong = backward_error(a, errors[0], form)
     share = wrong / smallest_singular(a[:, :, :least])
-    own = BACKWARD * max(1, *a.shape[1:]) * U * np.sqrt(least)
+    own = BACKWARD * max(1, *a.shape[1:]) * form.unit * np.sqrt(least)
     of_q = np.where(share <= 0.125, 2 * np.sqrt(2.0) * share + own, np.inf)
     return of_q, of_q * norms(a) + (1.0 + of_q) * wrong
 

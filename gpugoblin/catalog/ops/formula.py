@@ -19,6 +19,7 @@ from gpugoblin.catalog.rules import moved, shapes_error
 from gpugoblin.catalog.samples import ints, normal, sample, special, strided, truth
 from gpugoblin.catalog.scalars import SCALARS
 from gpugoblin.catalog.spec import (
+    FLOATS,
     Array,
     Attribute,
     Attributes,
@@ -161,11 +162,17 @@ def _stepwise(
     shares: list[int | None] = [None] * len(inputs)
     for number in range(len(values) - 1, -1, -1):
         node, known = tree.nodes[number], seeds.get(number)
-        if known is None or builder.spec(values[number]).dtype != "float32":
+        if known is None or builder.spec(values[number]).dtype not in FLOATS:
             continue
         if node.function == "input":
             shares[node.value] = known
-        elif node.operands and node.function != "cast":
+        elif node.function == "cast":
+            (operand,) = node.operands
+            dtype = builder.spec(values[operand]).dtype
+            if dtype in FLOATS:
+                back, before = builder.add("cast", [known], dtype=dtype), seeds.get(operand)
+                seeds[operand] = back if before is None else _sum(builder, before, back)
+        elif node.operands:
             operands = [values[operand] for operand in node.operands]
             step = call_formula(node.function)
             for operand, share in zip(

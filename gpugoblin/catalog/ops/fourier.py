@@ -20,7 +20,7 @@ import numpy.fft  # now: an engine behind its walls cannot load it at its first 
 
 from gpugoblin.catalog.building import expression, reshaped
 from gpugoblin.catalog.formula_build import FormulaBuilder
-from gpugoblin.catalog.rounding import TINY, U, finite_part, guard_overflow
+from gpugoblin.catalog.rounding import finite_part, format_of, guard_overflow
 from gpugoblin.catalog.rules import (
     bool_attribute,
     int_attribute,
@@ -32,6 +32,7 @@ from gpugoblin.catalog.rules import (
 )
 from gpugoblin.catalog.samples import normal, sample, special, strided
 from gpugoblin.catalog.spec import (
+    FLOATS,
     Array,
     Attribute,
     Attributes,
@@ -60,7 +61,7 @@ def _invalid(attribute: str, value: object, reason: str) -> GraphError:
 def _infer(inputs: Sequence[TensorSpec], attributes: Attributes) -> tuple[TensorSpec, ...]:
     spec, kind = inputs[0], text_attribute(attributes, "kind")
     axes, length = ints_attribute(attributes, "axes"), int_attribute(attributes, "length")
-    require_dtype("fft", spec, ("float32",))
+    require_dtype("fft", spec, FLOATS)
     shape = list(spec.shape)
     if kind != "r2c" and (not shape or shape.pop() != 2):
         raise shapes_error("fft", inputs, "complex numbers are pairs on a last axis of extent 2")
@@ -174,11 +175,12 @@ def _propagate(
         twice = 2.0 if kind == "c2r" else 1.0
         wide = np.abs(finite_part(array)) + loose
         length = np.sqrt(twice * np.sum(np.square(wide), axis=places, keepdims=True))
-        own = LEVEL * U * (math.log2(count) + 1.0) * scale * math.sqrt(count) * length
+        form = format_of(inputs)
+        own = LEVEL * form.unit * (math.log2(count) + 1.0) * scale * math.sqrt(count) * length
         carried = scale * twice * np.sum(loose, axis=places, keepdims=True)
-        flush = scale * twice * 2 * count * TINY + TINY
+        flush = scale * twice * 2 * count * form.tiny + form.tiny
         size = twice * np.sum(wide, axis=places, keepdims=True)
-        error = guard_overflow(size, own + carried + flush)
+        error = guard_overflow(size, own + carried + flush, form)
         whole = np.isfinite(array).all(axis=places, keepdims=True)
         error = np.where(whole & ~np.isnan(error), error, np.inf)
     if kind == "r2c":

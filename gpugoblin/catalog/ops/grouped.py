@@ -15,16 +15,17 @@ import numpy as np
 
 from gpugoblin.catalog.rounding import (
     MATMUL_BLOCK,
-    TINY,
-    U,
+    Format,
     chain,
     finite_part,
+    format_of,
     gamma,
     guard_overflow,
 )
 from gpugoblin.catalog.rules import bool_attribute, moved, require_dtype, same_dtype, shapes_error
 from gpugoblin.catalog.samples import Make, normal, sample, special, strided
 from gpugoblin.catalog.spec import (
+    FLOATS,
     Array,
     Attribute,
     Attributes,
@@ -64,7 +65,7 @@ def _require_sizes(operator: str, sizes: Array, rows: int) -> None:
 
 
 def _require(name: str, inputs: Sequence[TensorSpec], ranks: tuple[int, int]) -> None:
-    same_dtype(name, inputs[:2], ("float32",))
+    same_dtype(name, inputs[:2], FLOATS)
     require_dtype(f"{name} (sizes)", inputs[2], ("int32", "int64"))
     if tuple(spec.rank for spec in inputs) != (*ranks, 1):
         wanted = ", ".join(map(str, (*ranks, 1)))
@@ -80,18 +81,15 @@ def _lengths(array: Array, axis: int) -> Array:
 
 
 def _within(
-    length: tuple[Array, Array], loose: tuple[Array, Array], inner: int | Array, chained: Array
+    length: tuple[Array, Array], loose: tuple[Array, Array], inner: int, form: Format
 ) -> Array:
     """As for `matmul`: gamma |a||b| by Cauchy's inequality, and what the operands' errors carry."""
     carried = length[0] * loose[1] + loose[0] * length[1] + loose[0] * loose[1]
     carried = np.where(np.isnan(carried), np.inf, carried)
     size = length[0] * length[1] + carried
-    flush = TINY * (inner + np.sqrt(inner) * (length[0] + length[1]))
-    return guard_overflow(size, carried + (chained + U) * size + flush)
-
-
-def _gammas(counts: Sequence[int]) -> Array:
-    return np.array([gamma(chain(count, MATMUL_BLOCK)) for count in counts], np.float64)
+    flush = form.tiny * (inner + np.sqrt(inner) * (length[0] + length[1]))
+    share = gamma(chain(inner, MATMUL_BLOCK), form) + form.unit
+    return guard_overflow(size, carried + share * size + flush, form)
 
 
 # grouped_matmul
@@ -161,7 +159,7 @@ def _propagate(
         for group, start, stop in group_ranges(sizes):
             length = _lengths(finite_part(rows[start:stop]), 1)[:, None], _lengths(seen[group], 0)
             carried = _lengths(loose[start:stop], 1)[:, None], _lengths(of_seen[group], 0)
-            found[start:stop] = _within(length, carried, inner, _gammas([inner]))
+            found[start:stop] = _within(length, carried, inner, format_of(inputs))
     return (found,)
 
 
@@ -240,7 +238,7 @@ def _outer_propagate(
             )
             carried = _lengths(loose[0][part], 0)[:, None], _lengths(loose[1][part], 0)
             count = stop - start
-            found[group] = _within(length, carried, count, _gammas([count]))
+            found[group] = _within(length, carried, count, format_of(inputs))
     return (found,)
 
 

@@ -9,16 +9,16 @@ import numpy as np
 
 from gpugoblin.catalog.rounding import (
     MATMUL_BLOCK,
-    TINY,
-    U,
     chain,
     finite_part,
+    format_of,
     gamma,
     guard_overflow,
 )
 from gpugoblin.catalog.rules import bool_attribute, moved, require_rank, same_dtype, shapes_error
 from gpugoblin.catalog.samples import ints, normal, sample, special, strided
 from gpugoblin.catalog.spec import (
+    NUMBERS,
     Array,
     Attribute,
     Attributes,
@@ -40,7 +40,7 @@ def _axes(rank: int, transposed: bool) -> tuple[int, int]:
 
 def _infer(inputs: Sequence[TensorSpec], attributes: Attributes) -> tuple[TensorSpec, ...]:
     a, b = inputs
-    dtype = same_dtype("matmul", inputs, ("float32", "int32", "int64"))
+    dtype = same_dtype("matmul", inputs, NUMBERS)
     require_rank("matmul", a, 2)
     require_rank("matmul", b, 2)
     if a.shape[:-2] != b.shape[:-2]:
@@ -119,11 +119,12 @@ def _errors(
         carried = np.where(np.isnan(carried), np.inf, carried)
         size = rows * columns + carried
         if not floating:
-            return np.where(size >= 2.0**52, np.inf, carried)
+            return np.where(size >= 2.0 ** min(52, 8 * a.dtype.itemsize - 1), np.inf, carried)
         # Operands and products below 2^-126 may be flushed.
-        flush = TINY * (inner + np.sqrt(inner) * (rows + columns))
-        own = (gamma(chain(inner, MATMUL_BLOCK)) + U) * size + flush
-        return guard_overflow(size, carried + own)
+        form = format_of(inputs)
+        flush = form.tiny * (inner + np.sqrt(inner) * (rows + columns))
+        own = (gamma(chain(inner, MATMUL_BLOCK), form) + form.unit) * size + flush
+        return guard_overflow(size, carried + own, form)
 
 
 def _absolute(inputs: Sequence[Array], attributes: Attributes) -> Array | float:

@@ -195,7 +195,7 @@ def _slice_grad(
         )
     )
     between = tuple(stride - 1 for stride in step)
-    zero = number(builder, 0.0)
+    zero = number(builder, 0.0, builder.spec(seed).dtype)
     return (builder.add("pad", [seed, zero], low=start, high=high, between=between),)
 
 

@@ -26,6 +26,7 @@ from gpugoblin.catalog.rules import (
 from gpugoblin.catalog.samples import ints, normal, sample, special, strided, truth
 from gpugoblin.catalog.spec import (
     DTYPES,
+    NUMBERS,
     Array,
     Attribute,
     Attributes,
@@ -40,8 +41,6 @@ from gpugoblin.errors import GraphError
 
 __all__ = ["OPERATORS", "REDUCE_ARG", "TOPK"]
 
-_NUMBERS: Final = ("float32", "int32", "int64")
-
 
 def _farthest(distance: Array, admissible: Array, axis: int) -> Array:
     """The largest distance among the admissible places, along `axis`."""
@@ -53,7 +52,7 @@ def _farthest(distance: Array, admissible: Array, axis: int) -> Array:
 
 def _arg_infer(inputs: Sequence[TensorSpec], attributes: Attributes) -> tuple[TensorSpec, ...]:
     spec = inputs[0]
-    require_dtype("reduce_arg", spec, (*_NUMBERS, "bool"))
+    require_dtype("reduce_arg", spec, (*NUMBERS, "bool"))
     require_rank("reduce_arg", spec, 1)
     axis = require_axis("reduce_arg", "axis", int_attribute(attributes, "axis"), spec.rank)
     if spec.shape[axis] == 0:
@@ -155,7 +154,7 @@ REDUCE_ARG: Final = Operator(
 
 def _topk_infer(inputs: Sequence[TensorSpec], attributes: Attributes) -> tuple[TensorSpec, ...]:
     spec = inputs[0]
-    require_dtype("topk", spec, _NUMBERS)
+    require_dtype("topk", spec, NUMBERS)
     require_rank("topk", spec, 1)
     axis = require_axis("topk", "axis", int_attribute(attributes, "axis"), spec.rank)
     count = int_attribute(attributes, "k")

@@ -106,7 +106,7 @@ def _pad_grad(
     start, stop, step = (tuple(getattr(s, name) for s in inside) for name in _BOX)
     taken = builder.add("slice", [seed], start=start, stop=stop, step=step)
     low, high, between = _pads(attributes)
-    operands = [filled(builder, data), number(builder, 1.0)]
+    operands = [filled(builder, data), number(builder, 1.0, data.dtype)]
     outside = builder.add("pad", operands, low=low, high=high, between=between)
     rest = call(builder, "mul", seed, outside)
     axes = range(data.rank)

@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from gpugoblin.catalog.building import call, filled, number
-from gpugoblin.catalog.rounding import TINY, U, finite_part, gamma, guard_overflow, with_flush
+from gpugoblin.catalog.rounding import finite_part, format_of, gamma, guard_overflow, with_flush
 from gpugoblin.catalog.rules import (
     ints_attribute,
     moved,
@@ -23,6 +23,7 @@ from gpugoblin.catalog.rules import (
 )
 from gpugoblin.catalog.samples import normal, sample, special, strided
 from gpugoblin.catalog.spec import (
+    FLOATS,
     Array,
     Attribute,
     Attributes,
@@ -45,7 +46,7 @@ def pool_windows(attributes: Attributes) -> tuple[Window, ...]:
 
 def _infer(inputs: Sequence[TensorSpec], attributes: Attributes) -> tuple[TensorSpec, ...]:
     spec = inputs[0]
-    require_dtype("pool", spec, ("float32",))
+    require_dtype("pool", spec, FLOATS)
     windows = pool_windows(attributes)
     require_rank("pool", spec, len(windows))
     kept = spec.rank - len(windows)
@@ -117,8 +118,9 @@ def _propagate(
     with np.errstate(all="ignore"):
         carried = _pool(loose, attributes, np.add, 0.0)
         size = _pool(np.abs(finite_part(array)), attributes, np.add, 0.0) + carried
-        own = (gamma(count) + 2 * U) * size + 2 * (count + 1) * TINY
-        return (guard_overflow(size, carried + own),)
+        form = format_of(inputs)
+        own = (gamma(count, form) + 2 * form.unit) * size + 2 * (count + 1) * form.tiny
+        return (guard_overflow(size, carried + own, form),)
 
 
 def _grad(
@@ -155,7 +157,9 @@ def _sum_grad(builder: Builder, spec: TensorSpec, windows: Sequence[Window], see
     given = builder.spec(seed).shape[kept:]
     between = (*(0,) * kept, *(window.stride - 1 for window in windows))
     none = (0,) * spec.rank
-    apart = builder.add("pad", [seed, number(builder, 0.0)], low=none, high=none, between=between)
+    apart = builder.add(
+        "pad", [seed, number(builder, 0.0, spec.dtype)], low=none, high=none, between=between
+    )
     made = []
     for window, whole, count in zip(windows, spec.shape[kept:], given, strict=True):
         low = window.reach - 1 - window.low
@@ -190,8 +194,8 @@ def _max_grad(
     spec = builder.spec(value)
     count, rank = builder.spec(result).shape[axis], spec.rank
     extent = spec.shape[axis]
-    lowest = number(builder, -math.inf)
-    zero = number(builder, 0.0)
+    lowest = number(builder, -math.inf, spec.dtype)
+    zero = number(builder, 0.0, spec.dtype)
 
     def one(item: int, others: int = 0) -> tuple[int, ...]:
         return tuple(item if place == axis else others for place in range(rank))

@@ -11,10 +11,9 @@ from gpugoblin.catalog.building import call, expression, number, reduced, reshap
 from gpugoblin.catalog.formula_build import FormulaBuilder
 from gpugoblin.catalog.rounding import (
     REDUCE_BLOCK,
-    TINY,
-    U,
     chain,
     finite_part,
+    format_of,
     gamma,
     guard_overflow,
     with_flush,
@@ -28,6 +27,8 @@ from gpugoblin.catalog.rules import (
 )
 from gpugoblin.catalog.samples import ints, normal, sample, special, strided, truth
 from gpugoblin.catalog.spec import (
+    FLOATS,
+    NUMBERS,
     Array,
     Attribute,
     Attributes,
@@ -45,11 +46,11 @@ __all__ = ["OPERATORS", "REDUCE"]
 Combine = Literal["", "add", "multiply", "maximum", "minimum", "or", "and"]
 
 _ACCEPTED: Final = {
-    "sum": ("float32", "int32", "int64"),
-    "mean": ("float32",),
-    "prod": ("float32", "int32", "int64"),
-    "max": ("float32", "int32", "int64"),
-    "min": ("float32", "int32", "int64"),
+    "sum": NUMBERS,
+    "mean": FLOATS,
+    "prod": NUMBERS,
+    "max": NUMBERS,
+    "min": NUMBERS,
     "any": ("bool",),
     "all": ("bool",),
 }
@@ -103,14 +104,16 @@ def _reference(inputs: Sequence[Array], attributes: Attributes) -> tuple[Array, 
     function = text_attribute(attributes, "function")
     keep = bool_attribute(attributes, "keepdims")
     wide = array.astype(np.float64) if array.dtype.kind == "f" else array
+    # NumPy adds along some axes in one chain: float64 itself needs more digits for that.
+    added = np.longdouble if array.dtype == np.float64 else wide.dtype
     with np.errstate(all="ignore"):
         match function:
             case "sum":
-                result = np.sum(wide, axis=axes, keepdims=keep, dtype=wide.dtype)
+                result = np.sum(wide, axis=axes, keepdims=keep, dtype=added)
             case "mean":
                 # Not numpy.mean, which warns about an empty slice: 0 / 0 is NaN.
                 count = np.float64(_count(array.shape, axes))
-                result = np.sum(wide, axis=axes, keepdims=keep) / count
+                result = np.sum(wide, axis=axes, keepdims=keep, dtype=added) / count
             case "prod":
                 result = np.prod(wide, axis=axes, keepdims=keep, dtype=wide.dtype)
             case "max":
@@ -184,9 +187,11 @@ def _sum_error(
         size = np.sum(np.abs(finite_part(array)), axis=axes, keepdims=keep) + carried
         if array.dtype.kind != "f":
             return np.where(size >= 2.0 ** (8 * array.dtype.itemsize - 1), np.inf, carried)
-        own = (gamma(chain(count, REDUCE_BLOCK)) + 2 * U) * size + 2 * (count + 1) * TINY
-        error = guard_overflow(size, carried + own)
-        return error / max(count, 1) + 8 * U * size / max(count, 1) if mean else error
+        form = format_of([array])
+        share = gamma(chain(count, REDUCE_BLOCK), form) + 2 * form.unit
+        own = share * size + 2 * (count + 1) * form.tiny
+        error = guard_overflow(size, carried + own, form)
+        return error / max(count, 1) + 8 * form.unit * size / max(count, 1) if mean else error
 
 
 def _prod_error(array: Array, loose: Array, axes: tuple[int, ...], keep: bool) -> Array:
@@ -201,9 +206,11 @@ def _prod_error(array: Array, loose: Array, axes: tuple[int, ...], keep: bool) -
         product = np.prod(size, axis=axes, keepdims=keep)
         widest = np.prod(size + loose, axis=axes, keepdims=keep)
         partial = np.prod(np.maximum(size + loose, 1.0), axis=axes, keepdims=keep)
-        error = widest - product + (gamma(count) + U) * widest + (count + 1) * TINY * partial
+        form = format_of([array])
+        own = (gamma(count, form) + form.unit) * widest + (count + 1) * form.tiny * partial
+        error = widest - product + own
         error = np.where(np.isnan(error), np.inf, error)
-        return guard_overflow(partial, error)
+        return guard_overflow(partial, error, form)
 
 
 def _absolute(inputs: Sequence[Array], attributes: Attributes) -> Array | float:
@@ -238,13 +245,13 @@ def _grad(
         case "sum":
             return (spread(builder, seed, spec.shape),)
         case "mean":
-            count = number(builder, max(1, _count(spec.shape, axes)))
+            count = number(builder, max(1, _count(spec.shape, axes)), spec.dtype)
             return (spread(builder, call(builder, "div", seed, count), spec.shape),)
         case "prod":
             return (_prod_grad(builder, value, seed, axes),)
     # max, min: equal extremes share the seed.
     result = reshaped(builder, outputs[0], kept)
-    zero, one = number(builder, 0.0), number(builder, 1.0)
+    zero, one = (number(builder, value, spec.dtype) for value in (0.0, 1.0))
     chosen = call(builder, "where", call(builder, "eq", value, result), one, zero)
     ties = reduced(builder, "sum", chosen, axes)
     return (expression(builder, [chosen, seed, ties], _share),)

@@ -16,10 +16,9 @@ from gpugoblin.catalog.building import call, expression, number, reshaped
 from gpugoblin.catalog.formula_build import FormulaBuilder
 from gpugoblin.catalog.rounding import (
     REDUCE_BLOCK,
-    TINY,
-    U,
     chain,
     finite_part,
+    format_of,
     gamma,
     guard_overflow,
     with_flush,
@@ -36,6 +35,7 @@ from gpugoblin.catalog.rules import (
 )
 from gpugoblin.catalog.samples import ints, normal, sample, special, strided
 from gpugoblin.catalog.spec import (
+    NUMBERS,
     Array,
     Attribute,
     Attributes,
@@ -59,7 +59,7 @@ SCAN_FUNCTIONS: Final[dict[str, np.ufunc]] = {
 
 def _infer(inputs: Sequence[TensorSpec], attributes: Attributes) -> tuple[TensorSpec, ...]:
     spec = inputs[0]
-    require_dtype("scan_reduce", spec, ("float32", "int32", "int64"))
+    require_dtype("scan_reduce", spec, NUMBERS)
     require_rank("scan_reduce", spec, 1)
     require_axis("scan_reduce", "axis", int_attribute(attributes, "axis"), spec.rank)
     return (spec,)
@@ -84,7 +84,9 @@ def _run(array: Array, attributes: Attributes, function: str) -> Array:
 
 def _reference(inputs: Sequence[Array], attributes: Attributes) -> tuple[Array, ...]:
     array = inputs[0]
-    wide = array.astype(np.float64) if array.dtype.kind == "f" else array
+    # A scan is one chain: float64 itself needs more digits for that.
+    more = np.longdouble if array.dtype == np.float64 else np.float64
+    wide = array.astype(more) if array.dtype.kind == "f" else array
     with np.errstate(all="ignore"):
         result = _run(wide, attributes, text_attribute(attributes, "function"))
         return (np.array(result, array.dtype, order="C"),)
@@ -105,7 +107,7 @@ def _propagate(
     function = text_attribute(attributes, "function")
     if function in ("max", "min"):
         error = with_flush(array, error)
-    floating = array.dtype.kind == "f"
+    floating, form = array.dtype.kind == "f", format_of(inputs)
     if error is None and (function in ("max", "min") or not floating):
         return (None,)
     loose = np.broadcast_to(0.0 if error is None else error, array.shape).astype(np.float64)
@@ -120,16 +122,17 @@ def _propagate(
                 limit = 2.0 ** (8 * array.dtype.itemsize - 1)
                 return (np.where((size >= limit) & (carried > 0), np.inf, carried),)
             # One addition a level joins a block to those before it.
-            own = gamma(chain(count, REDUCE_BLOCK) + 4) * size + 2 * U * size
-            return (guard_overflow(size, carried + own + 2 * (count + 1) * TINY),)
+            own = gamma(chain(count, REDUCE_BLOCK) + 4, form) * size + 2 * form.unit * size
+            return (guard_overflow(size, carried + own + 2 * (count + 1) * form.tiny, form),)
         if not floating:
             return (np.where(_run(loose, attributes, "max") > 0, np.inf, 0.0),)
         plain = np.where(np.isfinite(array), np.abs(array), 1.0).astype(np.float64)
         product = _run(plain, attributes, "prod")
         widest = _run(plain + loose, attributes, "prod")
         partial = _run(np.maximum(plain + loose, 1.0), attributes, "prod")
-        found = widest - product + (gamma(count + 4) + U) * widest + (count + 1) * TINY * partial
-        return (guard_overflow(partial, np.where(np.isnan(found), np.inf, found)),)
+        own = (gamma(count + 4, form) + form.unit) * widest + (count + 1) * form.tiny * partial
+        found = widest - product + own
+        return (guard_overflow(partial, np.where(np.isnan(found), np.inf, found), form),)
 
 
 def _grad(
@@ -206,10 +209,11 @@ def _part(builder: Builder, value: int, axis: int, start: int, stop: int) -> int
 
 
 def _lengthened(builder: Builder, value: int, axis: int, count: int) -> int:
-    rank = builder.spec(value).rank
+    spec = builder.spec(value)
+    rank, zero = spec.rank, number(builder, 0.0, spec.dtype)
     high = tuple(count if place == axis else 0 for place in range(rank))
     none = (0,) * rank
-    return builder.add("pad", [value, number(builder, 0.0)], low=none, high=high, between=none)
+    return builder.add("pad", [value, zero], low=none, high=high, between=none)
 
 
 SCAN_REDUCE: Final = Operator(

@@ -15,7 +15,7 @@ import numpy as np
 
 from gpugoblin.catalog.building import call, filled, number, reshaped, spread
 from gpugoblin.catalog.ops.gather import require_indices
-from gpugoblin.catalog.rounding import TINY, U, finite_part, guard_overflow, with_flush
+from gpugoblin.catalog.rounding import finite_part, format_of, guard_overflow, with_flush
 from gpugoblin.catalog.rules import (
     int_attribute,
     moved,
@@ -29,6 +29,7 @@ from gpugoblin.catalog.rules import (
 from gpugoblin.catalog.samples import ints, normal, sample, special, strided, truth
 from gpugoblin.catalog.spec import (
     DTYPES,
+    NUMBERS,
     Array,
     Attribute,
     Attributes,
@@ -42,13 +43,11 @@ from gpugoblin.catalog.spec import (
 
 __all__ = ["OPERATORS", "SCATTER"]
 
-_NUMBERS: Final = ("float32", "int32", "int64")
-
 
 def _infer(inputs: Sequence[TensorSpec], attributes: Attributes) -> tuple[TensorSpec, ...]:
     data, indices, updates = inputs
     function = text_attribute(attributes, "function")
-    accepted = tuple(DTYPES) if function == "set" else _NUMBERS
+    accepted = tuple(DTYPES) if function == "set" else NUMBERS
     same_dtype(f"scatter with {function}", (data, updates), accepted)
     require_dtype("scatter (indices)", indices, ("int32", "int64"))
     require_rank("scatter", data, 1)
@@ -154,9 +153,10 @@ def _propagate(
             limit = 2.0 ** (8 * data.dtype.itemsize - 1)
             return (np.where((size >= limit) & (carried > 0), np.inf, carried),)
         counts = _put(np.zeros(data.shape), indices, np.ones(updates.shape), axis, "add") + 1.0
-        share = np.minimum(counts * U, 0.5)
-        own = (share / (1.0 - share) + 2 * U) * size + 2 * counts * TINY
-        return (guard_overflow(size, carried + own),)
+        form = format_of([data])
+        share = np.minimum(counts * form.unit, 0.5)
+        own = (share / (1.0 - share) + 2 * form.unit) * size + 2 * counts * form.tiny
+        return (guard_overflow(size, carried + own, form),)
 
 
 def _grad(
@@ -181,7 +181,7 @@ def _grad(
         kept = builder.add("scatter", [seed, indices, zeros], axis=axis, function="set")
         last = _last(builder, data, indices, updates, axis)
         return kept, None, call(builder, "where", last, taken, zeros)
-    one, zero = number(builder, 1.0), number(builder, 0.0)
+    one, zero = (number(builder, n, builder.spec(data).dtype) for n in (1.0, 0.0))
     result = builder.add("scatter", [data, indices, updates], axis=axis, function=function)
     of_data = call(builder, "where", call(builder, "eq", data, result), one, zero)
     found = builder.add("gather", [result, indices], axis=axis)

@@ -21,6 +21,7 @@ from gpugoblin.catalog.rules import (
 )
 from gpugoblin.catalog.samples import ints, normal, sample, special, strided
 from gpugoblin.catalog.spec import (
+    NUMBERS,
     Array,
     Attribute,
     Attributes,
@@ -36,7 +37,7 @@ __all__ = ["OPERATORS", "SEARCHSORTED"]
 
 def _infer(inputs: Sequence[TensorSpec], attributes: Attributes) -> tuple[TensorSpec, ...]:
     ranks, values = inputs
-    same_dtype("searchsorted", inputs, ("float32", "int32", "int64"))
+    same_dtype("searchsorted", inputs, NUMBERS)
     require_rank("searchsorted", ranks, 1)
     if ranks.rank > 1 and ranks.shape[:-1] != values.shape[:-1]:
         raise shapes_error("searchsorted", inputs, "all axes but the last must agree")

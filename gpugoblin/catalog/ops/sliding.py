@@ -12,7 +12,7 @@ import numpy as np
 
 from gpugoblin.catalog.building import filled
 from gpugoblin.catalog.moving import invalid, moving
-from gpugoblin.catalog.rounding import TINY, U, finite_part, gamma, guard_overflow
+from gpugoblin.catalog.rounding import finite_part, format_of, gamma, guard_overflow
 from gpugoblin.catalog.rules import (
     ints_attribute,
     moved,
@@ -23,6 +23,7 @@ from gpugoblin.catalog.rules import (
 from gpugoblin.catalog.samples import ints, normal, sample, special, strided, truth
 from gpugoblin.catalog.spec import (
     DTYPES,
+    FLOATS,
     Array,
     Attribute,
     Attributes,
@@ -142,7 +143,7 @@ def fold_windows(spec_shape: Sequence[int], attributes: Attributes) -> tuple[Win
 
 def _fold_infer(inputs: Sequence[TensorSpec], attributes: Attributes) -> tuple[TensorSpec, ...]:
     spec, space = inputs[0], ints_attribute(attributes, "space")
-    require_dtype("fold", spec, ("float32",))
+    require_dtype("fold", spec, FLOATS)
     if not space or spec.rank < 2 * len(space):
         raise shapes_error("fold", inputs, f"rank {2 * max(1, len(space))} or more is needed")
     fold_windows(spec.shape, attributes)
@@ -218,8 +219,9 @@ def _fold_propagate(
     with np.errstate(all="ignore"):
         carried = _fold(loose, attributes)
         size = _fold(np.abs(finite_part(array)), attributes) + carried
-        own = (gamma(terms) + U) * size + (terms + 1) * TINY
-        return (guard_overflow(size, carried + own),)
+        form = format_of(inputs)
+        own = (gamma(terms, form) + form.unit) * size + (terms + 1) * form.tiny
+        return (guard_overflow(size, carried + own, form),)
 
 
 def _fold_grad(

@@ -16,7 +16,7 @@ from gpugoblin.catalog.matrices import (
 )
 from gpugoblin.catalog.matrix_building import product, triangle
 from gpugoblin.catalog.matrix_samples import broken, dominant
-from gpugoblin.catalog.rounding import TINY
+from gpugoblin.catalog.rounding import Format
 from gpugoblin.catalog.rules import bool_attribute, shapes_error
 from gpugoblin.catalog.samples import normal, sample, strided
 from gpugoblin.catalog.spec import (
@@ -104,12 +104,12 @@ def _run_triangular(operands: Sequence[Array], attributes: Attributes) -> tuple[
     return (triangular_solution(matrices, right, attributes),)
 
 
-def _error(a: Array, b: Array, of_a: Array, of_b: Array, x: Array) -> Array:
+def _error(a: Array, of_a: Array, of_b: Array, x: Array, form: Format) -> Array:
     """For (A + E) X = B + F: the difference is A^-1 (F - E X'), and X' is at most X / (1 - r) with
     r = |A^-1| |E| (Higham, theorem 7.2). By rows of the inverse and by columns of X, both by their
     lengths; anything where r is 1/2 or more."""
     least = smallest_singular(a)
-    wrong = backward_error(a, of_a)
+    wrong = backward_error(a, of_a, form)
     share = wrong / least
     rows = np.empty(a.shape[:-1])
     regular = (least > 0)[:, 0, 0]
@@ -122,27 +122,35 @@ def _error(a: Array, b: Array, of_a: Array, of_b: Array, x: Array) -> Array:
     columns = np.sqrt(np.sum(np.square(x), axis=-2, keepdims=True))
     of_columns = np.sqrt(np.sum(np.square(of_b), axis=-2, keepdims=True))
     extent = a.shape[-1]
-    error = rows[:, :, None] * (wrong * columns + of_columns + extent * TINY) / (1.0 - share)
+    error = rows[:, :, None] * (wrong * columns + of_columns + extent * form.tiny) / (1.0 - share)
     return np.asarray(np.where(share < 0.5, error, np.inf))
 
 
 def _bounds(
-    inputs: Sequence[Array], errors: Sequence[Array], outputs: Sequence[Array], given: Attributes
+    inputs: Sequence[Array],
+    errors: Sequence[Array],
+    outputs: Sequence[Array],
+    given: Attributes,
+    form: Format,
 ) -> tuple[Array | None, ...]:
     a, of_a = inputs[0], errors[0]
     if bool_attribute(given, "transpose"):
         a, of_a = np.swapaxes(a, -1, -2), np.swapaxes(of_a, -1, -2)
-    return (_error(a, inputs[1], of_a, errors[1], outputs[0]),)
+    return (_error(a, of_a, errors[1], outputs[0], form),)
 
 
 def _bounds_triangular(
-    inputs: Sequence[Array], errors: Sequence[Array], outputs: Sequence[Array], given: Attributes
+    inputs: Sequence[Array],
+    errors: Sequence[Array],
+    outputs: Sequence[Array],
+    given: Attributes,
+    form: Format,
 ) -> tuple[Array | None, ...]:
     a = _seen(inputs[0], given)
     of_a = _seen(errors[0], {**given, "unit_diagonal": False})
     if bool_attribute(given, "transpose"):
         a, of_a = np.swapaxes(a, -1, -2), np.swapaxes(of_a, -1, -2)
-    return (_error(a, inputs[1], of_a, errors[1], outputs[0]),)
+    return (_error(a, of_a, errors[1], outputs[0], form),)
 
 
 def _grad(

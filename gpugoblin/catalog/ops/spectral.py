@@ -30,7 +30,7 @@ from gpugoblin.catalog.matrix_building import (
     turned,
 )
 from gpugoblin.catalog.matrix_samples import broken, dominant, ramp
-from gpugoblin.catalog.rounding import U
+from gpugoblin.catalog.rounding import Format
 from gpugoblin.catalog.samples import normal, sample, strided
 from gpugoblin.catalog.spec import Array, Attributes, Builder, Operator, TensorSpec
 
@@ -68,11 +68,11 @@ def _gaps(values: Array) -> Array:
     return np.asarray(apart.min(axis=-1, initial=np.inf))
 
 
-def _of_vectors(vectors: Array, wrong: Array, gaps: Array, extent: int) -> Array:
+def _of_vectors(vectors: Array, wrong: Array, gaps: Array, extent: int, form: Format) -> Array:
     """By the theorem of C. Davis and W. M. Kahan (The rotation of eigenvectors by a perturbation,
     1970): the angle is at most 2 |E| / gap where |E| is below a quarter of it, else anything."""
     share = wrong / gaps[:, None, :]
-    error = np.where(share < 0.25, 4 * share + BACKWARD * max(1, extent) * U, np.inf)
+    error = np.where(share < 0.25, 4 * share + BACKWARD * max(1, extent) * form.unit, np.inf)
     return np.where(_open_signs(vectors, error), np.inf, error)
 
 
@@ -95,12 +95,16 @@ def _eigh_run(operands: Sequence[Array], given: Attributes) -> tuple[Array, ...]
 
 
 def _eigh_bounds(
-    inputs: Sequence[Array], errors: Sequence[Array], outputs: Sequence[Array], given: Attributes
+    inputs: Sequence[Array],
+    errors: Sequence[Array],
+    outputs: Sequence[Array],
+    given: Attributes,
+    form: Format,
 ) -> tuple[Array | None, ...]:
     """Values move no further than |E| (Weyl)."""
     vectors, values = outputs
-    wrong = backward_error(inputs[0], errors[0])
-    of_vectors = _of_vectors(vectors, wrong, _gaps(values), vectors.shape[-1])
+    wrong = backward_error(inputs[0], errors[0], form)
+    of_vectors = _of_vectors(vectors, wrong, _gaps(values), vectors.shape[-1], form)
     return of_vectors, np.broadcast_to(wrong[:, 0], values.shape)
 
 
@@ -163,14 +167,18 @@ def _svd_run(operands: Sequence[Array], given: Attributes) -> tuple[Array, ...]:
 
 
 def _svd_bounds(
-    inputs: Sequence[Array], errors: Sequence[Array], outputs: Sequence[Array], given: Attributes
+    inputs: Sequence[Array],
+    errors: Sequence[Array],
+    outputs: Sequence[Array],
+    given: Attributes,
+    form: Format,
 ) -> tuple[Array | None, ...]:
     """As for `eigh`, of the symmetric matrix of A and A^T, whose values are those of A and their
     negatives (G. H. Golub and C. F. Van Loan, Matrix Computations, 4th edition, section 8.6.1)."""
     u, values, _ = outputs
-    wrong = backward_error(inputs[0], errors[0])
+    wrong = backward_error(inputs[0], errors[0], form)
     gaps = np.minimum(_gaps(values), values)
-    of_u = _of_vectors(u, 2 * wrong, gaps, max(inputs[0].shape[1:]))
+    of_u = _of_vectors(u, 2 * wrong, gaps, max(inputs[0].shape[1:]), form)
     of_v = np.where(np.isinf(of_u).any(axis=-2, keepdims=True), np.inf, of_u)
     return of_u, np.broadcast_to(wrong[:, 0], values.shape), np.swapaxes(of_v, -1, -2)
 

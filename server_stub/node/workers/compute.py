@@ -194,7 +194,7 @@ class ComputeLine:
             target = self._room.inputs.view(resident.slot)
         rows: Array | None = None
         if left_of is not None and _rows_are_whole(left_of):
-            rows = np.frombuffer(target, DTYPES["float32"])
+            rows = np.frombuffer(target, DTYPES[left_of.dtype])
             rows = rows.reshape(left_of.rows, left_of.inner)
         energy = None if rows is None else np.zeros(rows.shape[0])
         row_bytes = 0 if rows is None else rows.shape[1] * rows.itemsize
@@ -233,7 +233,7 @@ class ComputeLine:
 
 def _rows_are_whole(form: ProductForm) -> bool:
     """Whether the left operand's bytes are its rows, one after the other."""
-    plain = form.dtype == "float32" and form.batch_count == 1 and not form.transpose_left
+    plain = DTYPES[form.dtype].kind == "f" and form.batch_count == 1 and not form.transpose_left
     return plain and form.inner > 0 and form.rows > 0
 
 

@@ -48,6 +48,7 @@ _SAFETENSORS: Final = {
     "uint8": "U8",
     "float16": "F16",
     "bfloat16": "BF16",
+    "float64": "F64",
 }
 _MAX_HEADER_BYTES: Final = 8 * MIB
 """Of JSON. Some 80,000 tensors in one safetensors file; parsed, it takes twenty times as much."""
@@ -338,7 +339,7 @@ def create_zarr(path: Path, dtype: str, shape: tuple[int, ...], chunks: tuple[in
             "configuration": {"chunk_shape": [max(1, extent) for extent in chunks]},
         },
         "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
-        "fill_value": False if dtype == "bool" else 0.0 if dtype == "float32" else 0,
+        "fill_value": False if dtype == "bool" else 0.0 if DTYPES[dtype].kind == "f" else 0,
         "codecs": [codec],
         "attributes": {},
         "storage_transformers": [],

@@ -95,11 +95,11 @@ def band_rows(row_bytes: int, band_bytes: int = _BAND_BYTES) -> int:
 
 
 def project_stream(form: ProductForm, stream: InputStream) -> tuple[RightHand, ...]:
-    """Draws secrets and projects a right operand, band by band: integers are read once, float32
+    """Draws secrets and projects a right operand, band by band: integers are read once, floats
     twice, since the sizes of its columns come first."""
     if form.batch_count != 1 or stream.nbytes <= _BAND_BYTES:
         return project_right(form, load_array(stream))
-    scale = None if form.dtype != "float32" else _column_scale(form, stream)
+    scale = None if DTYPES[form.dtype].kind != "f" else _column_scale(form, stream)
     total = ProjectionSum(draw(form.columns, form.dtype), form.inner, scale)
     hasher = BlobHasher()
     for first, band in _bands(stream, hasher):

@@ -8,14 +8,16 @@ the catalog allows 12. Beyond z = 4 the polynomial stands still and tanh is 1.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
 
-from app.engine.backends.cpu.blocks import cut
+from app.engine.backends.cpu.blocks import Box, cut
 from app.engine.context import Context
 from gpugoblin.catalog.rules import text_attribute
+from gpugoblin.catalog.scalar_numpy import erf
 from gpugoblin.catalog.spec import Array, Attributes
 
 __all__ = ["gelu"]
@@ -51,6 +53,9 @@ def gelu(
     exact = text_attribute(attributes, "approximation") == "none"
     boxes = cut(out.shape, BLOCK_ELEMENTS)
     half, one = np.float32(0.5), np.float32(1.0)
+    if out.dtype == np.float64:
+        _double(source, out, exact, boxes, context)
+        return
 
     def block(number: int) -> None:
         x, target = source[boxes[number]], out[boxes[number]]
@@ -63,6 +68,20 @@ def gelu(
         np.add(inner, one, out=inner)
         np.multiply(x, half, out=square)
         np.multiply(inner, square, out=target)
+
+    context.blocks(len(boxes), block)
+
+
+def _double(source: Array, out: Array, exact: bool, boxes: Sequence[Box], context: Context) -> None:
+    """float64: the definition itself."""
+
+    def block(number: int) -> None:
+        x = source[boxes[number]]
+        if exact:
+            bent = erf(np.asarray(x * math.sqrt(0.5)))
+        else:
+            bent = np.tanh(math.sqrt(2.0 / math.pi) * (x + 0.044715 * x * x * x))
+        out[boxes[number]] = 0.5 * x * (1.0 + bent)
 
     context.blocks(len(boxes), block)
 

@@ -58,7 +58,7 @@ def reduce(
     elif out.size:
         out[...] = ufunc.identity
     if function == "mean":
-        np.divide(out, np.float32(count), out=out)
+        np.divide(out, out.dtype.type(count), out=out)
 
 
 class _Reduction:

@@ -24,7 +24,7 @@ def test_dtypes_of_the_catalog(given: object, name: str) -> None:
 @pytest.mark.parametrize(
     ("given", "fix"),
     [
-        ("float64", '.astype("float32")'), (float, '.astype("float32")'),
+        (">f8", "byte order"), ("longdouble", '.astype("float32")'),
         ("uint64", '.astype("int64")'), (">f4", "byte order"),
         ("complex64", "real and imaginary"), ("U3", "NumPy"),
         ("bfloat16", "NumPy"), (None, "NumPy"),
@@ -39,8 +39,13 @@ def test_every_other_dtype_is_refused_with_the_fix(given: object, fix: str) -> N
 
 
 def test_promotion() -> None:
-    assert promote("add", ("int32", "int64"), "", NOWHERE) == "int64"
-    for name in ("float32", "int32", "int64", "bool"):
+    for one, other, common in (
+        ("int32", "int64", "int64"), ("int8", "uint8", "int16"), ("uint8", "int32", "int32"),
+        ("float32", "float64", "float64"),
+    ):  # fmt: skip
+        assert promote("add", (one, other), "", NOWHERE) == common
+        assert promote("add", (other, one), "", NOWHERE) == common
+    for name in ("float32", "float64", "int32", "int64", "bool"):
         assert promote("add", (name, name), "", NOWHERE) == name
 
 
@@ -58,7 +63,8 @@ def test_mixtures_are_refused(mixture: tuple[str, str]) -> None:
     ("number", "dtype"),
     [
         (1, "float32"), (0.1, "float32"), (float("inf"), "float32"), (float("nan"), "float32"),
-        (-(2**31), "int32"), (2**63 - 1, "int64"), (True, "bool"),
+        (1e39, "float64"), (-128, "int8"), (255, "uint8"), (-(2**31), "int32"),
+        (2**63 - 1, "int64"), (True, "bool"),
     ],
 )  # fmt: skip
 def test_numbers_that_fit(number: float, dtype: str) -> None:
@@ -68,7 +74,8 @@ def test_numbers_that_fit(number: float, dtype: str) -> None:
 @pytest.mark.parametrize(
     ("number", "dtype"),
     [
-        (1e39, "float32"), (2**31, "int32"), (2**63, "int64"), (0.5, "int64"), (1, "bool"),
+        (1e39, "float32"), (128, "int8"), (-1, "uint8"), (2**31, "int32"),
+        (2**63, "int64"), (0.5, "int64"), (1, "bool"),
         (True, "float32"), (True, "int32"), (0.5, "bool"),
     ],
 )  # fmt: skip

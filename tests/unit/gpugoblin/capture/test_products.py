@@ -46,5 +46,5 @@ def test_dtypes() -> None:
     assert gg.matmul(small, large).dtype == np.int64
     with pytest.raises(CaptureError, match="do not combine"):
         ones(2, 2) @ small
-    with pytest.raises(CaptureError, match="it takes float32, int32, int64"):
+    with pytest.raises(CaptureError, match="it takes numbers"):
         gg.matmul(small > 0, small > 0)

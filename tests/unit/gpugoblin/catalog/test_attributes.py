@@ -34,7 +34,7 @@ def test_defaults_order_and_plain_types() -> None:
         ("permute", {"axes": range(65)}, "attribute_invalid"),
         ("reduce", {"axes": (), "function": "median"}, "attribute_invalid"),
         ("reduce", {"axes": (), "function": 3}, "attribute_invalid"),
-        ("cast", {"dtype": "float64"}, "attribute_invalid"),
+        ("cast", {"dtype": "float128"}, "attribute_invalid"),
         ("formula", {"tree": "x + y"}, "attribute_invalid"),
     ],
 )

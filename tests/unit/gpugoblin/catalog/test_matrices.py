@@ -5,6 +5,7 @@ import pytest
 
 from gpugoblin.catalog.matrices import backward_error, norms, smallest_singular
 from gpugoblin.catalog.registry import get
+from gpugoblin.catalog.rounding import FLOAT32, FLOAT64
 from gpugoblin.catalog.spec import TensorSpec
 from gpugoblin.errors import GraphError
 
@@ -41,7 +42,9 @@ def test_norms_and_smallest_singular_values() -> None:
     assert norms(matrices)[0, 0, 0] == 5.0
     assert smallest_singular(matrices)[:, 0, 0] == pytest.approx([3.0, 0.0, 0.0], rel=1e-14)
     loose = np.full(matrices.shape, 0.5)
-    assert backward_error(matrices, loose)[0, 0, 0] > 1.0 > backward_error(matrices, 0 * loose)[0]
+    assert backward_error(matrices, loose, FLOAT32)[0, 0, 0] > 1.0
+    own = [backward_error(matrices, 0 * loose, form)[0, 0, 0] for form in (FLOAT32, FLOAT64)]
+    assert own == pytest.approx([16 * 2 * 5.0 * 2.0**-24, 16 * 2 * 5.0 * 2.0**-52], rel=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from gpugoblin.catalog.scalar_errors import unless_wrapped
 from gpugoblin.catalog.scalars import SCALARS
-from gpugoblin.catalog.spec import Array
+from gpugoblin.catalog.spec import FLOATS, Array
 
 EXACT_ONLY = {"floordiv", "shl", "shr"}
 MOVABLE = [
@@ -65,7 +65,7 @@ def _operand(
         value = generator.integers(0, 2, count) == 1
         error = (generator.integers(0, 3, count) == 0).astype(np.float64)
         return value, error, value ^ ((share > 0) & (error > 0))
-    if kind != "float32":
+    if kind not in FLOATS:
         # int32 in the middle of its range, the narrow ones over all of it: they wrap.
         info = np.iinfo(kind)
         low, high = (-5, 5) if kind == "int32" else (info.min, info.max)

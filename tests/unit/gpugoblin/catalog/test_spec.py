@@ -24,6 +24,7 @@ def test_dtypes_are_little_endian() -> None:
         "uint8": 1,
         "float16": 2,
         "bfloat16": 2,
+        "float64": 8,
     }
     assert all(dtype == dtype.newbyteorder("<") for dtype in DTYPES.values())
     assert np.dtype(np.float32) == DTYPES["float32"]

@@ -91,7 +91,7 @@ def test_big_endian_constants_are_stored_little_endian() -> None:
 @pytest.mark.parametrize(
     ("array", "code"),
     [
-        (np.zeros(2, np.float64), "dtype_unsupported"),
+        (np.zeros(2, np.complex64), "dtype_unsupported"),
         (np.zeros(MIB // 4 + 1, np.float32), "over_limit"),
         (np.array("text"), "dtype_unsupported"),
     ],
