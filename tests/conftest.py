@@ -59,6 +59,8 @@ def _left_behind(
     left += [f"thread {thread.name}" for thread in _threads() - threads]
     for pid in _children() - children:
         try:
+            if any(parent.pid in children for parent in psutil.Process(pid).parents()):
+                continue  # a process of one that a wider fixture holds: a browser's, say
             left.append(f"process {pid}: {' '.join(psutil.Process(pid).cmdline())[:200]}")
         except psutil.Error:
             continue

@@ -123,4 +123,68 @@ CODES: dict[str, ErrorCode] = {
         what="There is no {kind} {name}.",
         next_step="Compare the id with the one that the device or the lab node shows.",
     ),
+    "mailbox_malformed": ErrorCode(
+        what="This is not a mail address.",
+        next_step="Write it as name@example.org.",
+    ),
+    "signin_off": ErrorCode(
+        what="Nobody can sign in here: the operator has named no mail server.",
+        next_step="The operator sets `mail_host`; until then accounts are made by command.",
+    ),
+    "mail_crowded": ErrorCode(
+        what="Too many letters wait for the mail server.",
+        next_step="Try again later.",
+    ),
+    "login_code_wrong": ErrorCode(
+        what="This code is wrong, was used, or is too old.",
+        next_step="Compare it with the last letter, or ask for a new one.",
+    ),
+    "signin_stale": ErrorCode(
+        what="This asks for a sign-in of the last minutes, because it cannot be undone.",
+        next_step="Sign in again, then repeat it.",
+    ),
+    "form_malformed": ErrorCode(
+        what="The form could not be read.",
+        next_step="Load the page again and send the form from there.",
+    ),
+    "form_foreign": ErrorCode(
+        what="The form was not sent from a page of this browser's sign-in.",
+        next_step="Load the page again and send the form from there; cookies must be allowed.",
+    ),
+    "operator_only": ErrorCode(
+        what="Only an operator may do this.",
+        next_step=_ASK_OPERATOR,
+    ),
+    "words_too_short": ErrorCode(
+        what="What you wrote under {field} has {size} characters; at least {least} are needed.",
+        next_step="Write a little more.",
+    ),
+    "words_too_long": ErrorCode(
+        what="What you wrote under {field} has {size} characters; at most {most} fit.",
+        next_step="Say it shorter.",
+    ),
+    "words_unprintable": ErrorCode(
+        what="What you wrote under {field} has the character {code_point}, which cannot be shown.",
+        next_step="Remove it; it may have come with a copied text.",
+    ),
+    "application_crowded": ErrorCode(
+        what="{most} of your applications wait already.",
+        next_step="Withdraw one, or wait for the review.",
+    ),
+    "application_not_waiting": ErrorCode(
+        what="This application does not wait any more, or is not yours.",
+        next_step="Load the page again to see what became of it.",
+    ),
+    "application_not_approved": ErrorCode(
+        what="A lab node needs an approved application of yours.",
+        next_step="Apply first, or wait for the review.",
+    ),
+    "labs_crowded": ErrorCode(
+        what="This application has {most} lab nodes already.",
+        next_step=_ASK_OPERATOR,
+    ),
+    "account_name_differs": ErrorCode(
+        what="The name that you typed is not {name}.",
+        next_step="Type the name of the account exactly, so that nothing is deleted by mistake.",
+    ),
 }

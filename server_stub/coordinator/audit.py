@@ -11,7 +11,7 @@ from typing import Final
 from gpugoblin.hashing import digest
 from server_stub.coordinator.store import Transaction
 
-__all__ = ["record", "verify_chain"]
+__all__ = ["latest", "record", "verify_chain"]
 
 AUDIT: Final = "gpugoblin 2026-11 audit"
 _FIRST: Final = "0" * 64
@@ -30,6 +30,17 @@ def record(tx: Transaction, now_s: float, actor: str, action: str, subject: str)
         subject,
         _link(before, number, now_s, actor, action, subject),
     )
+
+
+def latest(tx: Transaction, limit: int) -> list[tuple[int, float, str, str, str]]:
+    """Number, time, actor, action and subject of the last lines, the latest first."""
+    return [
+        (number, at_s, actor, action, subject)
+        for number, at_s, actor, action, subject in tx.rows(
+            "SELECT number, at_s, actor, action, subject FROM audit ORDER BY number DESC LIMIT ?",
+            limit,
+        )
+    ]
 
 
 def verify_chain(tx: Transaction) -> int | None:

@@ -22,7 +22,7 @@ from gpugoblin.errors import GoblinError
 from gpugoblin.ids import DeviceId, GrantId
 from gpugoblin.wire.tls import TlsFiles
 from server_stub.coordinator import audit, ledger, tables
-from server_stub.coordinator.handlers import enrol, operator
+from server_stub.coordinator.handlers import enrol, operator, signin
 from server_stub.coordinator.settings import Settings, load_settings
 from server_stub.coordinator.state import Files, backup, initialize, open_house, tls_files
 from server_stub.coordinator.store import Transaction, transact
@@ -79,6 +79,10 @@ def _add_groups(verbs: Any) -> None:
     accounts = account.add_subparsers(required=True, metavar="COMMAND")
     _verb(accounts, "add", "make an account", _account_add).add_argument("name")
     _verb(accounts, "list", "list accounts", _account_list)
+    staff = verbs.add_parser("operator", help="who may use the operator's pages")
+    staffs = staff.add_subparsers(required=True, metavar="COMMAND")
+    promote = _verb(staffs, "add", "give an account the operator's pages", _operator_add)
+    promote.add_argument("mailbox", help="mail address of an account that has signed in once")
     lab = verbs.add_parser("lab", help="lab nodes")
     labs = lab.add_subparsers(required=True, metavar="COMMAND")
     add = _verb(labs, "add", "register a lab node", _lab_add)
@@ -189,6 +193,15 @@ def _account_add(arguments: Arguments) -> int:
 def _account_list(arguments: Arguments) -> int:
     settings = load_settings(arguments.config)
     return _show(arguments, _run(settings, lambda tx, now_s: operator.list_accounts(tx)))
+
+
+def _operator_add(arguments: Arguments) -> int:
+    mailbox = signin.mailbox_of(arguments.mailbox)
+    account = _run(
+        load_settings(arguments.config),
+        lambda tx, now_s: operator.make_operator(tx, now_s, mailbox),
+    )
+    return _show(arguments, {"account": account, "role": "operator"})
 
 
 def _lab_add(arguments: Arguments) -> int:

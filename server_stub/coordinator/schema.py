@@ -2,8 +2,8 @@
 
 Owns: the schema and its version, which lies inside the database so that every backup carries it.
 Must not: have a column that could hold an operator, a shape, a name, a hash or a number of a
-computation. Texts here are ids, closed words, names that the operator chose for accounts and labs,
-and addresses of lab nodes.
+computation. Texts here are ids, closed words, names that people chose for accounts and labs,
+addresses of lab nodes, mail addresses, and what people wrote for others to read (`words_...`).
 """
 
 from __future__ import annotations
@@ -142,14 +142,92 @@ _FIRST: Final = (
     ),
 )
 
-MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (_FIRST,)
+_SECOND: Final = (
+    # A person is known by the mailbox that the codes are sent to; accounts that the operator made
+    # by command have none.
+    "ALTER TABLE account ADD COLUMN mailbox TEXT",
+    "CREATE UNIQUE INDEX account_by_mailbox ON account (mailbox) WHERE mailbox IS NOT NULL",
+    "ALTER TABLE account ADD COLUMN role TEXT NOT NULL DEFAULT 'contributor'"
+    " CHECK (role IN ('contributor', 'operator'))",
+    "ALTER TABLE account ADD COLUMN language TEXT NOT NULL DEFAULT 'en'",
+    "ALTER TABLE account ADD COLUMN is_listed INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE account ADD COLUMN closed_s REAL",
+    """CREATE TABLE login_code (
+        ask TEXT PRIMARY KEY,
+        mailbox TEXT NOT NULL,
+        code TEXT NOT NULL,
+        language TEXT NOT NULL,
+        tries_left INTEGER NOT NULL,
+        expires_s REAL NOT NULL
+    ) STRICT""",
+    "CREATE INDEX login_code_by_end ON login_code (expires_s)",
+    """CREATE TABLE session (
+        session TEXT PRIMARY KEY,
+        account TEXT NOT NULL REFERENCES account,
+        created_s REAL NOT NULL,
+        seen_s REAL NOT NULL
+    ) STRICT""",
+    "CREATE INDEX session_by_account ON session (account)",
+    """CREATE TABLE mail (
+        number INTEGER PRIMARY KEY,
+        mailbox TEXT NOT NULL,
+        subject TEXT NOT NULL,
+        words_letter TEXT NOT NULL,
+        tries INTEGER NOT NULL,
+        due_s REAL NOT NULL,
+        until_s REAL NOT NULL
+    ) STRICT""",
+    "CREATE INDEX mail_by_due ON mail (due_s)",
+    """CREATE TABLE application (
+        application TEXT PRIMARY KEY,
+        account TEXT NOT NULL REFERENCES account,
+        person TEXT NOT NULL,
+        affiliation TEXT NOT NULL,
+        words_project TEXT NOT NULL,
+        words_purpose TEXT NOT NULL,
+        words_ethics TEXT NOT NULL,
+        state TEXT NOT NULL CHECK (state IN ('waiting', 'approved', 'declined', 'withdrawn')),
+        created_s REAL NOT NULL,
+        decided_s REAL,
+        decided_by TEXT REFERENCES account,
+        words_answer TEXT NOT NULL DEFAULT ''
+    ) STRICT""",
+    "CREATE INDEX application_by_state ON application (state, created_s)",
+    "CREATE INDEX application_by_account ON application (account)",
+    "ALTER TABLE lab ADD COLUMN application TEXT REFERENCES application",
+    "ALTER TABLE lab ADD COLUMN words_public TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE lab ADD COLUMN suspended_s REAL",
+    """CREATE TABLE abuse_report (
+        report TEXT PRIMARY KEY,
+        account TEXT REFERENCES account,
+        lab TEXT REFERENCES lab,
+        words_report TEXT NOT NULL,
+        created_s REAL NOT NULL,
+        closed_s REAL,
+        closed_by TEXT REFERENCES account
+    ) STRICT""",
+)
+
+MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (_FIRST, _SECOND)
 """Step `n` makes schema `n + 1` out of schema `n`. Steps that were released never change."""
 
 VERSION: Final = len(MIGRATIONS)
 
 COLUMNS: Final[dict[str, tuple[str, ...]]] = {
     "counter": ("name", "value"),
-    "account": ("account", "name", "created_s"),
+    "account": (
+        "account", "name", "created_s", "mailbox", "role", "language", "is_listed", "closed_s",
+    ),
+    "login_code": ("ask", "mailbox", "code", "language", "tries_left", "expires_s"),
+    "session": ("session", "account", "created_s", "seen_s"),
+    "mail": ("number", "mailbox", "subject", "words_letter", "tries", "due_s", "until_s"),
+    "application": (
+        "application", "account", "person", "affiliation", "words_project", "words_purpose",
+        "words_ethics", "state", "created_s", "decided_s", "decided_by", "words_answer",
+    ),
+    "abuse_report": (
+        "report", "account", "lab", "words_report", "created_s", "closed_s", "closed_by",
+    ),
     "device": ("device", "account", "public_key", "created_s", "seen_s", "revoked_s"),
     "enrolment": (
         "enrolment", "user_code", "public_key", "network_bucket", "state", "device", "expires_s",
@@ -157,7 +235,8 @@ COLUMNS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "lab": (
         "lab", "name", "public_key", "address", "certificate_sha256", "weight", "created_s",
-        "max_cards", "cards_wanted", "min_memory_bytes", "demand_s", "served",
+        "max_cards", "cards_wanted", "min_memory_bytes", "demand_s", "served", "application",
+        "words_public", "suspended_s",
     ),
     "card_grant": (
         "card_grant", "lab", "device", "card", "card_class", "engine_build", "catalog_hash",

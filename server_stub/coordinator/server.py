@@ -25,7 +25,9 @@ from gpugoblin.errors import CoordinatorError, WireError
 from gpugoblin.wire.entrance import GuardedServer
 from gpugoblin.wire.guard import GuardedProtocol
 from gpugoblin.wire.tls import TlsFiles
-from server_stub.coordinator.app import Service, make_app
+from server_stub.coordinator.app import make_app
+from server_stub.coordinator.gate import Service
+from server_stub.coordinator.mail.post import Post
 from server_stub.coordinator.settings import Settings
 from server_stub.coordinator.state import Files, open_house, tls_files
 from server_stub.coordinator.store import SqliteStore
@@ -69,21 +71,38 @@ def serve(settings: Settings, ready: Callable[[str, TlsFiles | None], None]) -> 
             )
             _load_tls(config, tls)
             address = _address(listener, tls is not None)
-            _Server(config, lambda: ready(address, tls)).run(sockets=[listener])
+            post = Post(settings, service.clock, service.transact) if settings.mail_host else None
+            _Server(config, lambda: ready(address, tls), post).run(sockets=[listener])
         finally:
             store.close()
 
 
 class _Server(GuardedServer):
-    """uvicorn's server, which says when it listens and leaves signals to the event loop."""
+    """uvicorn's server, which says when it listens and leaves signals to the event loop.
 
-    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
+    Letters are sent beside it, on the same loop, as long as it serves.
+    """
+
+    def __init__(
+        self, config: uvicorn.Config, ready: Callable[[], None], post: Post | None
+    ) -> None:
         super().__init__(config)
         self._ready = ready
+        self._post = post
+        self._posting: asyncio.Task[None] | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
+        if self._post is not None:
+            self._posting = asyncio.create_task(self._post.run())
         self._ready()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        if self._posting is not None:
+            self._posting.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._posting
+        await super().shutdown(sockets)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

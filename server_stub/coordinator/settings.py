@@ -20,6 +20,7 @@ __all__ = ["SETTINGS", "Settings", "load_settings", "settings_toml"]
 _MAX_UNITS: Final = 1e12
 _HEADING: Final = "The coordinator's settings. Changes take effect when it is started again."
 _TLS: Final = ("self-made", "files", "off")
+_MAIL_TLS: Final = ("starttls", "tls", "off")
 _LEVELS: Final = ("full", "reduced", "none")
 
 SETTINGS: Final = declare(
@@ -88,6 +89,45 @@ SETTINGS: Final = declare(
         "body_s", "float", 10.0, "s", "Time in which a request's body must arrive.", 0.1, 600
     ),
     Setting(
+        "public_url", "text", "", "",
+        "Address of the pages as browsers see it, such as https://grid.example.org; empty: the"
+        " name that the browser asks for.",
+    ),
+    Setting(
+        "mail_host", "text", "", "",
+        "SMTP server that takes our letters; empty: nobody can sign in on the pages.",
+    ),
+    Setting("mail_port", "int", 587, "", "Its port.", 1, 65_535),
+    Setting(
+        "mail_tls", "text", "starttls", "",
+        "How the way to it is encrypted; off only for a server on this machine.",
+        choices=_MAIL_TLS,
+    ),
+    Setting("mail_user", "text", "", "", "User name at the SMTP server; empty: none is asked."),
+    Setting("mail_password", "path", "", "", "File that holds the password of that user."),
+    Setting(
+        "mail_from", "text", "gpugoblin@localhost", "", "Sender of our letters.",
+    ),
+    Setting("login_s", "float", 600.0, "s", "How long a code in a letter can be used.", 10, 86_400),
+    Setting("login_tries", "int", 5, "", "Wrong codes after which a letter is void.", 1, 100),
+    Setting(
+        "letters_at_once", "int", 3, "", "Letters with a code that one mailbox gets at once.", 1
+    ),
+    Setting(
+        "letter_s", "float", 300.0, "s", "Time after which it may get one more.", 0.01, 86_400
+    ),
+    Setting(
+        "session_idle_s", "float", 43_200.0, "s",
+        "A browser that was silent for so long must sign in again.", 60,
+    ),
+    Setting(
+        "session_s", "float", 2_592_000.0, "s", "A browser must sign in again after so long.", 60
+    ),
+    Setting(
+        "fresh_s", "float", 900.0, "s",
+        "What cannot be undone asks for a sign-in that is not older.", 10,
+    ),
+    Setting(
         "max_connections", "int", 2000, "",
         "Connections at once, of which one network address may have a quarter.", 1,
     ),
@@ -128,6 +168,20 @@ class Settings:
     max_units_per_receipt: float
     max_units_per_lab_day: float
     body_s: float
+    public_url: str
+    mail_host: str
+    mail_port: int
+    mail_tls: str
+    mail_user: str
+    mail_password: str
+    mail_from: str
+    login_s: float
+    login_tries: int
+    letters_at_once: int
+    letter_s: float
+    session_idle_s: float
+    session_s: float
+    fresh_s: float
     max_connections: int
 
     @classmethod

@@ -26,6 +26,7 @@ __all__ = [
     "SqliteTransaction",
     "Store",
     "Transaction",
+    "Value",
     "create",
     "open_database",
     "transact",

@@ -124,7 +124,7 @@ class _Desk:
         settings = self._house.settings
         labs = self._tx.rows(
             "SELECT lab, weight, served, cards_wanted, min_memory_bytes, max_cards FROM lab"
-            " WHERE cards_wanted > 0 AND demand_s > ?",
+            " WHERE cards_wanted > 0 AND demand_s > ? AND suspended_s IS NULL",
             self._now_s - settings.demand_s,
         )
         if not labs:

@@ -30,8 +30,10 @@ __all__ = [
     "add_lab",
     "list_accounts",
     "list_labs",
+    "make_operator",
     "revoke_device",
     "revoke_grant",
+    "revoke_lab_grants",
     "status",
 ]
 
@@ -120,8 +122,10 @@ def list_accounts(tx: Transaction) -> list[AccountRow]:
     ]
 
 
-def add_lab(tx: Transaction, now_s: float, rng: random.Random, new: NewLab) -> LabId:
-    """Registers a lab node by its public key and address.
+def add_lab(
+    tx: Transaction, now_s: float, rng: random.Random, new: NewLab, actor: str = ACTOR
+) -> LabId:
+    """Registers a lab node by its public key and address, on behalf of `actor`.
 
     Raises:
         CoordinatorError: `coordinator_name_malformed`, `coordinator_name_taken`,
@@ -151,7 +155,7 @@ def add_lab(tx: Transaction, now_s: float, rng: random.Random, new: NewLab) -> L
         lab, new.name, key, new.address, new.certificate_sha256, float(new.weight), now_s,
         new.max_cards,
     )  # fmt: skip
-    audit.record(tx, now_s, ACTOR, "lab_add", lab)
+    audit.record(tx, now_s, actor, "lab_add", lab)
     return lab
 
 
@@ -165,7 +169,9 @@ def list_labs(tx: Transaction) -> list[LabRow]:
     ]
 
 
-def revoke_device(tx: Transaction, now_s: float, device: DeviceId) -> list[GrantId]:
+def revoke_device(
+    tx: Transaction, now_s: float, device: DeviceId, actor: str = ACTOR
+) -> list[GrantId]:
     """Ends a device for good, and its grants; the grants that were still valid.
 
     Raises:
@@ -184,8 +190,34 @@ def revoke_device(tx: Transaction, now_s: float, device: DeviceId) -> list[Grant
     grants = [GrantId(row[0]) for row in live]
     for grant in grants:
         _revoke(tx, now_s, grant)
-    audit.record(tx, now_s, ACTOR, "device_revoke", device)
+    audit.record(tx, now_s, actor, "device_revoke", device)
     return grants
+
+
+def revoke_lab_grants(tx: Transaction, now_s: float, lab: LabId) -> int:
+    """Ends every grant that a lab has now; how many they were. Not recorded: the caller is."""
+    live = tx.rows(
+        "SELECT card_grant FROM card_grant"
+        " WHERE lab = ? AND expires_s > ? AND revoked_s IS NULL ORDER BY card_grant",
+        lab, now_s,
+    )  # fmt: skip
+    for (grant,) in live:
+        _revoke(tx, now_s, GrantId(grant))
+    return len(live)
+
+
+def make_operator(tx: Transaction, now_s: float, mailbox: str) -> AccountId:
+    """Gives the account of a mailbox the operator's pages.
+
+    Raises:
+        CoordinatorError: `account_unknown`: its owner has to sign in once first.
+    """
+    row = tx.row("SELECT account FROM account WHERE mailbox = ?", mailbox)
+    if row is None:
+        raise CoordinatorError("account_unknown", name=mailbox[:64])
+    tx.execute("UPDATE account SET role = 'operator' WHERE account = ?", row[0])
+    audit.record(tx, now_s, ACTOR, "operator_add", row[0])
+    return AccountId(row[0])
 
 
 def revoke_grant(tx: Transaction, now_s: float, grant: GrantId) -> None:

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
-import random
 from collections.abc import Iterator
 from concurrent.futures import Future
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,112 +12,17 @@ import pytest
 
 from gpugoblin.errors import CoordinatorError
 from gpugoblin.wire.codec import encode
-from gpugoblin.wire.keys import make_key
 from gpugoblin.wire.messages.contact import Contact
 from gpugoblin.wire.messages.enrol import EnrolPoll, EnrolStart
 from gpugoblin.wire.signing import public_key_bytes, sign_request
-from server_stub.coordinator.app import MESSAGE_ROUTES, Service, make_app, status_of
+from server_stub.coordinator.app import MESSAGE_ROUTES
+from server_stub.coordinator.gate import status_of
 from server_stub.coordinator.handlers import enrol
-from server_stub.coordinator.house import House
 from server_stub.coordinator.store import SqliteStore, create
-from tests.helpers.coordinator import START_S, settings
+from tests.helpers.coordinator_front import KEY, Front, Reply
 
-KEY = make_key()
 START = encode(EnrolStart(public_key_bytes(KEY)))
 PATH = "/v1/enrol/start"
-
-
-@dataclass
-class SetClock:
-    now_s: float = START_S
-
-    def wall_s(self) -> float:
-        return self.now_s
-
-    def monotonic_s(self) -> float:
-        return self.now_s
-
-
-@dataclass
-class Reply:
-    status: int
-    headers: dict[str, str]
-    body: bytes
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.body)
-
-
-@dataclass
-class Front:
-    """Sends requests to the application as a server would."""
-
-    store: SqliteStore
-    clock: SetClock = field(default_factory=SetClock)
-    chosen: dict[str, object] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        house = House(settings(**self.chosen), make_key(), bytes(32))
-        self.service = Service(house, self.store, self.clock, random.Random(1), "0.1.0")
-        self.app = make_app(self.service)
-
-    def send(
-        self,
-        method: str,
-        path: str,
-        body: bytes | list[bytes] = b"",
-        headers: dict[str, str] | None = None,
-        address: str = "192.0.2.1",
-        hangs: bool = False,
-    ) -> Reply:
-        return asyncio.run(self._send(method, path, body, headers or {}, address, hangs))
-
-    def signed(self, path: str, body: bytes, **changed: Any) -> Reply:
-        headers = sign_request(changed.pop("key", KEY), "POST", path, body, self.clock.now_s)
-        return self.send("POST", path, body, headers, **changed)
-
-    async def _send(
-        self,
-        method: str,
-        path: str,
-        body: bytes | list[bytes],
-        headers: dict[str, str],
-        address: str,
-        hangs: bool,
-    ) -> Reply:
-        pieces = body if isinstance(body, list) else [body]
-        waiting = list(pieces)
-        sent: list[Any] = []
-
-        async def receive() -> dict[str, object]:
-            if waiting:
-                piece = waiting.pop(0)
-                more = bool(waiting) or hangs
-                return {"type": "http.request", "body": piece, "more_body": more}
-            await asyncio.sleep(60)
-            return {"type": "http.disconnect"}
-
-        async def send(message: Any) -> None:
-            sent.append(message)
-
-        plain, _, query = path.partition("?")
-        scope = {
-            "type": "http",
-            "http_version": "1.1",
-            "method": method,
-            "path": plain,
-            "raw_path": plain.encode(),
-            "query_string": query.encode(),
-            "headers": [(k.lower().encode(), v.encode()) for k, v in headers.items()],
-            "client": (address, 5000),
-            "server": ("test", 80),
-            "scheme": "http",
-            "root_path": "",
-        }
-        await self.app(scope, receive, send)
-        found = {k.decode(): v.decode() for k, v in sent[0]["headers"]}
-        return Reply(sent[0]["status"], found, b"".join(m.get("body", b"") for m in sent[1:]))
 
 
 @pytest.fixture
@@ -190,7 +91,7 @@ def test_a_refusal_undoes_what_the_handler_did(
     front: Front, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def half(house: Any, tx: Any, *rest: Any) -> Any:
-        tx.execute("INSERT INTO account VALUES ('account_a', 'ann', 0)")
+        tx.execute("INSERT INTO account (account, name, created_s) VALUES ('a', 'ann', 0)")
         raise CoordinatorError("device_unknown")
 
     monkeypatch.setitem(MESSAGE_ROUTES, PATH, (EnrolStart, half))
@@ -261,7 +162,7 @@ def test_forwarded_addresses_count_only_from_trusted_proxies(store: SqliteStore)
 
 
 def test_unknown_routes(front: Front) -> None:
-    refused(front.send("GET", "/"), 404, "coordinator_route_unknown")
+    refused(front.send("GET", "/v1/nothing"), 404, "coordinator_route_unknown")
     refused(front.send("GET", PATH), 405, "coordinator_route_unknown")
     refused(front.send("GET", "/" + "x" * 5000), 404, "coordinator_route_unknown")
 

@@ -1,0 +1,205 @@
+"""Signing in by a code in a letter, and the sessions of browsers.
+
+Owns: the life of a code and of a session. A code is bound to the browser that asked for it, ends
+soon, can be tried a few times, and is stored as a keyed hash. Answers are the same whether the
+mailbox is known or not, so nobody learns who has an account. A new mailbox becomes an account when
+its code comes back, not before.
+"""
+
+from __future__ import annotations
+
+import hmac
+import random
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from gpugoblin.errors import CoordinatorError
+from gpugoblin.hashing import digest
+from gpugoblin.ids import AccountId
+from server_stub.coordinator import audit
+from server_stub.coordinator.buckets import Rate, take_stored
+from server_stub.coordinator.house import House, draw_id
+from server_stub.coordinator.mail import letters, outbox
+from server_stub.coordinator.store import Transaction
+
+__all__ = ["Person", "ask_code", "mailbox_of", "person_of", "redeem", "sign_out", "sign_out_all"]
+
+SESSION: Final = "gpugoblin 2026-11 session"
+LOGIN_CODE: Final = "gpugoblin 2026-11 login code"
+CODE_DIGITS: Final = 8
+MAX_SESSIONS: Final = 20
+"""Browsers of one account; the longest silent is signed out for a new one."""
+
+_TOUCH_S: Final = 60.0
+"""A session is written that it was seen at most so often."""
+
+_MAILBOX: Final = re.compile(
+    r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@"
+    r"(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.)*"
+    r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
+)
+"""The form that browsers accept (HTML standard, valid e-mail address)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """Who uses a browser."""
+
+    account: AccountId
+    name: str
+    mailbox: str
+    role: str
+    language: str
+    is_listed: bool
+    created_s: float
+    signed_in_s: float
+
+    @property
+    def is_operator(self) -> bool:
+        return self.role == "operator"
+
+
+def mailbox_of(text: str) -> str:
+    """A mail address as we store it: the domain in lower case.
+
+    Raises:
+        CoordinatorError: `mailbox_malformed`.
+    """
+    text = text.strip()
+    if len(text) > 254 or _MAILBOX.fullmatch(text) is None:
+        raise CoordinatorError("mailbox_malformed")
+    local, _, domain = text.rpartition("@")
+    return f"{local}@{domain.lower()}"
+
+
+def ask_code(
+    house: House, tx: Transaction, now_s: float, rng: random.Random, mailbox: str, language: str
+) -> str:
+    """Sends a letter with a code; the secret with which the same browser brings the code back.
+
+    A mailbox that got too many letters gets none, and the answer is the same: whoever asks learns
+    nothing, and nobody's mailbox is flooded.
+
+    Raises:
+        CoordinatorError: `mailbox_malformed`, `signin_off`, `mail_crowded`.
+    """
+    mailbox = mailbox_of(mailbox)
+    settings = house.settings
+    if not settings.mail_host:
+        raise CoordinatorError("signin_off")
+    if outbox.waiting(tx) >= outbox.MAX_WAITING:
+        raise CoordinatorError("mail_crowded")
+    tx.execute("DELETE FROM login_code WHERE expires_s < ?", now_s)
+    ask = draw_id("ask", rng)
+    rate = Rate(1.0 / settings.letter_s, float(settings.letters_at_once))
+    if take_stored(tx, now_s, "letter", digest(LOGIN_CODE, mailbox.encode()), rate, 1.0):
+        return ask
+    code = f"{rng.randrange(10**CODE_DIGITS):0{CODE_DIGITS}}"
+    tx.execute(
+        "INSERT INTO login_code (ask, mailbox, code, language, tries_left, expires_s)"
+        " VALUES (?, ?, ?, ?, ?, ?)",
+        _hidden(ask), mailbox, _code_hash(house, ask, code), language, settings.login_tries,
+        now_s + settings.login_s,
+    )  # fmt: skip
+    subject, words = letters.code(code, settings.login_s, language)
+    outbox.queue(tx, now_s, mailbox, subject, words, settings.login_s)
+    return ask
+
+
+def redeem(
+    house: House, tx: Transaction, now_s: float, rng: random.Random, ask: str, code: str
+) -> str | CoordinatorError:
+    """A session's secret for a right code; else why not.
+
+    A wrong code costs a try, so the refusal is returned and not raised: a raised error would undo
+    that. It is the same for a code that is wrong, used, too old or was never sent.
+    """
+    row = tx.row(
+        "SELECT mailbox, code, language, tries_left FROM login_code"
+        " WHERE ask = ? AND expires_s > ? AND tries_left > 0",
+        _hidden(ask), now_s,
+    )  # fmt: skip
+    digits = "".join(letter for letter in code if letter.isdecimal())[:CODE_DIGITS]
+    if row is None:
+        return CoordinatorError("login_code_wrong")
+    mailbox, stored, language, tries_left = row
+    if not hmac.compare_digest(_code_hash(house, ask, digits), stored):
+        tx.execute(
+            "UPDATE login_code SET tries_left = ? WHERE ask = ?", tries_left - 1, _hidden(ask)
+        )
+        return CoordinatorError("login_code_wrong")
+    tx.execute("DELETE FROM login_code WHERE ask = ?", _hidden(ask))
+    account = _account_of(tx, now_s, rng, mailbox, language)
+    tx.execute(
+        "DELETE FROM session WHERE account = ? AND session NOT IN"
+        " (SELECT session FROM session WHERE account = ? ORDER BY seen_s DESC LIMIT ?)",
+        account, account, MAX_SESSIONS - 1,
+    )  # fmt: skip
+    secret = draw_id("session", rng)
+    tx.execute(
+        "INSERT INTO session (session, account, created_s, seen_s) VALUES (?, ?, ?, ?)",
+        _hidden(secret), account, now_s, now_s,
+    )  # fmt: skip
+    return secret
+
+
+def person_of(house: House, tx: Transaction, now_s: float, secret: str) -> Person | None:
+    """Who is signed in with this secret, if that session still lives."""
+    row = tx.row(
+        "SELECT account.account, name, mailbox, role, language, is_listed, account.created_s,"
+        " session.created_s, seen_s FROM session JOIN account USING (account)"
+        " WHERE session = ? AND closed_s IS NULL",
+        _hidden(secret),
+    )
+    if row is None:
+        return None
+    settings = house.settings
+    *facts, created_s, seen_s = row
+    if now_s - created_s > settings.session_s or now_s - seen_s > settings.session_idle_s:
+        tx.execute("DELETE FROM session WHERE session = ?", _hidden(secret))
+        return None
+    if now_s - seen_s > _TOUCH_S:
+        tx.execute("UPDATE session SET seen_s = ? WHERE session = ?", now_s, _hidden(secret))
+    account, name, mailbox, role, language, is_listed, made_s = facts
+    return Person(
+        AccountId(account), name, mailbox or "", role, language, bool(is_listed), made_s, created_s
+    )
+
+
+def sign_out(tx: Transaction, secret: str) -> None:
+    """Ends one session."""
+    tx.execute("DELETE FROM session WHERE session = ?", _hidden(secret))
+
+
+def sign_out_all(tx: Transaction, account: str) -> int:
+    """Ends every session of an account; how many they were."""
+    return tx.execute("DELETE FROM session WHERE account = ?", account)
+
+
+def _account_of(
+    tx: Transaction, now_s: float, rng: random.Random, mailbox: str, language: str
+) -> str:
+    row = tx.row("SELECT account FROM account WHERE mailbox = ?", mailbox)
+    if row is not None:
+        return str(row[0])
+    account = draw_id("account", rng)
+    name = f"goblin-{account[-6:]}"
+    while tx.row("SELECT 1 FROM account WHERE name = ?", name) is not None:
+        name = f"goblin-{draw_id('name', rng)[-8:]}"
+    tx.execute(
+        "INSERT INTO account (account, name, created_s, mailbox, language) VALUES (?, ?, ?, ?, ?)",
+        account, name, now_s, mailbox, language,
+    )  # fmt: skip
+    audit.record(tx, now_s, account, "account_add", account)
+    return account
+
+
+def _hidden(secret: str) -> str:
+    """What is stored of a secret of 128 bits: a thief of the database can use none."""
+    return digest(SESSION, secret.encode())
+
+
+def _code_hash(house: House, ask: str, code: str) -> str:
+    """A code has 27 bits, so its hash is keyed: the database alone does not give it away."""
+    return digest(LOGIN_CODE, (house.pseudonym_key, ask.encode(), b"\0", code.encode()))

@@ -1,0 +1,1 @@
+"""The coordinator's pages: rendered here, readable without JavaScript, in four languages."""

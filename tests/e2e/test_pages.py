@@ -1,0 +1,215 @@
+"""The coordinator's pages in a real browser: from a mail address to a lab and a machine.
+
+Everything is real: the server process with its certificate, a mail server, Debian's Chromium with
+scripts switched on (so that what the policy forbids would be seen), axe-core for accessibility.
+"""
+
+from __future__ import annotations
+
+import shutil
+import signal
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from gpugoblin.wire.keys import make_key
+from gpugoblin.wire.messages.enrol import EnrolStart, EnrolStartReply
+from gpugoblin.wire.signing import public_key_bytes
+from tests.helpers.coordinator import write_config
+from tests.helpers.coordinator_process import Party, Server
+from tests.helpers.mailbox import Mailboxes
+
+playwright = pytest.importorskip("playwright.sync_api", reason="the extra `browser` is missing")
+axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="as above")
+CHROMIUM = shutil.which("chromium")
+if CHROMIUM is None:
+    pytest.skip("Debian's package chromium is missing", allow_module_level=True)
+
+# Chromium's own threads and processes are ended by playwright, after the last test of this file.
+pytestmark = pytest.mark.timeout(240)
+
+ANN, BOSS = "ann@example.org", "boss@example.org"
+OPEN = ("/", "/how", "/questions", "/privacy", "/status", "/labs", "/leaders", "/report", "/signin")
+OWN = ("/account", "/account/close", "/machines", "/credits", "/research", "/research/apply")
+STAFF = ("/operator", "/operator/labs", "/operator/machines", "/operator/reports",
+         "/operator/record")  # fmt: skip
+MAX_PAGE_BYTES = 100 * 1024
+
+
+@pytest.fixture(scope="module")
+def boxes() -> Iterator[Mailboxes]:
+    with Mailboxes() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def server(boxes: Mailboxes, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    config = write_config(
+        tmp_path_factory.mktemp("coordinator"), enrol_interval_s=0.05, mail_host="127.0.0.1",
+        mail_port=boxes.port, mail_tls="off", letters_at_once=50,
+    )  # fmt: skip
+    running = Server(config)
+    running.start()
+    yield running
+    running.end(signal.SIGTERM)
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(
+            executable_path=CHROMIUM,
+            args=["--no-sandbox", "--disable-gpu", "--disable-background-networking"],
+        )
+        yield browser
+        browser.close()
+
+
+class Reader:
+    """Somebody with a browser; keeps what the browser complains about."""
+
+    def __init__(self, chromium: Any, server: Server, **options: Any) -> None:
+        self.context = chromium.new_context(ignore_https_errors=True, **options)
+        self.page = self.context.new_page()
+        self.base = server.address
+        self.complaints: list[str] = []
+        self.page.on("console", self._heard)
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+
+    def _heard(self, message: Any) -> None:
+        # A refused form answers with 4xx on purpose, and Chromium says so.
+        if "Failed to load resource" not in message.text:
+            self.complaints.append(message.text)
+
+    def open(self, path: str) -> int:
+        reply = self.page.goto(self.base + path)
+        assert reply.status == 200, path
+        return sum(
+            entry["size"]
+            for entry in self.page.evaluate(
+                "() => performance.getEntriesByType('resource')"
+                ".concat(performance.getEntriesByType('navigation'))"
+                ".map(one => ({size: one.decodedBodySize}))"
+            )
+        )
+
+    def sign_in(self, mailbox: str, boxes: Mailboxes) -> None:
+        self.open("/signin")
+        self.page.fill("#mailbox", mailbox)
+        self.page.click("main button")
+        self.page.fill("#code", boxes.code(mailbox))
+        self.page.click("main button")
+        assert self.page.url.endswith("/account")
+
+    def close(self) -> None:
+        self.context.close()
+        assert self.complaints == []
+
+
+@pytest.fixture
+def reader(chromium: Any, server: Server) -> Iterator[Reader]:
+    found = Reader(chromium, server)
+    yield found
+    found.close()
+
+
+def test_from_a_mail_address_to_a_lab_and_a_machine(
+    chromium: Any, server: Server, boxes: Mailboxes
+) -> None:
+    ann, boss = Reader(chromium, server), Reader(chromium, server)
+    ann.sign_in(ANN, boxes)
+    boss.sign_in(BOSS, boxes)
+    server.run("operator", "add", BOSS)
+    _apply(ann)
+    boss.open("/operator")
+    boss.page.click("main table a")
+    boss.page.fill("#answer", "Welcome.")
+    boss.page.click("text=Approve")
+    ann.open("/research")
+    assert ann.page.inner_text(".quote") == "Welcome."
+    ann.page.click("summary")
+    ann.page.fill("#name", "proteins")
+    ann.page.fill("#key", public_key_bytes(make_key()).hex())
+    ann.page.fill("#address", "https://127.0.0.1:8441")
+    ann.page.click("details button")
+    assert "proteins" in ann.page.inner_text("main table")
+    device = Party(server)
+    shown = device.post("/v1/enrol/start", EnrolStart(device.public_key), EnrolStartReply)
+    ann.open("/machines")
+    ann.page.fill("#code", shown.user_code.lower())
+    ann.page.fill("#fingerprint", shown.fingerprint)
+    ann.page.click("form.row button")
+    assert shown.fingerprint in ann.page.inner_text(".notice.good")
+    ann.close()
+    boss.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1200])
+def test_pages_hold_for_everybody(
+    chromium: Any, server: Server, boxes: Mailboxes, scheme: str, width: int
+) -> None:
+    """No page is wider than the screen, heavy, or closed to people who do not see it."""
+    reader = Reader(chromium, server, color_scheme=scheme, viewport={"width": width, "height": 800})
+    reader.sign_in(BOSS, boxes)
+    server.run("operator", "add", BOSS)
+    for path in OPEN + OWN + STAFF:
+        assert reader.open(path) <= MAX_PAGE_BYTES, path
+        inside = reader.page.evaluate("() => document.documentElement.scrollWidth")
+        assert inside <= width, f"{path} is {inside} wide on a screen of {width}"
+    reader.close()
+
+
+def test_pages_are_accessible(chromium: Any, server: Server, boxes: Mailboxes) -> None:
+    # axe is put into the page by the test, which our policy rightly forbids to everybody else.
+    for scheme in ("light", "dark"):
+        reader = Reader(chromium, server, bypass_csp=True, color_scheme=scheme)
+        reader.sign_in(BOSS, boxes)
+        server.run("operator", "add", BOSS)
+        for path in OPEN + OWN + STAFF:
+            reader.open(path)
+            found = axe.Axe().run(reader.page)
+            serious = [
+                (one["id"], one["nodes"][0]["html"])
+                for one in found.response["violations"]
+                if one["impact"] in ("serious", "critical")
+            ]
+            assert serious == [], (scheme, path)
+        reader.close()
+
+
+def test_without_scripts_everything_works(chromium: Any, server: Server, boxes: Mailboxes) -> None:
+    reader = Reader(chromium, server, java_script_enabled=False)
+    reader.page.goto(server.address + "/signin")
+    reader.page.fill("#mailbox", ANN)
+    reader.page.click("main button")
+    reader.page.fill("#code", boxes.code(ANN))
+    reader.page.click("main button")
+    reader.page.click("button[lang=ja]")
+    assert reader.page.get_attribute("html", "lang") == "ja"
+    reader.close()
+
+
+def test_what_was_typed_survives_a_refusal(reader: Reader, boxes: Mailboxes) -> None:
+    reader.sign_in(ANN, boxes)
+    reader.open("/machines")
+    reader.page.fill("#code", "BCDF-GHJK")
+    reader.page.fill("#fingerprint", "1234")
+    reader.page.click("form.row button")
+    assert "BCDF-GHJK" in reader.page.inner_text(".notice.bad")
+    assert reader.page.input_value("#code") == "BCDF-GHJK"
+
+
+def _apply(reader: Reader) -> None:
+    reader.open("/research/apply")
+    for field, words in {
+        "person": "Ann Example",
+        "affiliation": "University",
+        "project": "We fold proteins of public structures.",
+        "purpose": "A network of forty million parameters.",
+        "ethics": "Public structures only.",
+    }.items():
+        reader.page.fill(f"#{field}", words)
+    reader.page.click("main button")
+    assert reader.page.url.endswith("/research")

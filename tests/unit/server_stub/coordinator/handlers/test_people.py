@@ -1,0 +1,103 @@
+"""One's own account: nobody reaches another's, and deletion leaves no name."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+
+import pytest
+
+from gpugoblin.errors import CoordinatorError
+from gpugoblin.ids import AccountId
+from gpugoblin.wire.messages.receipt import ReceiptBatch
+from server_stub.coordinator import ledger
+from server_stub.coordinator.handlers import node, people
+from server_stub.coordinator.handlers.signin import Person
+from tests.helpers.coordinator import Desk, Lab
+
+
+def person(desk: Desk, name: str = "ann") -> Person:
+    row = desk.tx.row("SELECT account, created_s FROM account WHERE name = ?", name)
+    if row is None:
+        row = (desk.account(name), desk.now_s)
+    desk.tx.execute(
+        "UPDATE account SET mailbox = ? WHERE account = ?", f"{name}@example.org", row[0]
+    )
+    return Person(
+        AccountId(row[0]),
+        name,
+        f"{name}@example.org",
+        "contributor",
+        "en",
+        False,
+        row[1],
+        desk.now_s,
+    )
+
+
+def earn(desk: Desk, lab: Lab, name: str = "ann") -> str:
+    device = desk.device(name)
+    batch = ReceiptBatch(lab.name, (lab.receipt(device, device.grant()),))
+    desk.ask(node.receipts, lab.key, batch, "192.0.2.9")
+    return device.name
+
+
+def test_machines_show_their_work(desk: Desk) -> None:
+    device = earn(desk, desk.lab())
+    (found,) = people.machines(desk.tx, desk.now_s, person(desk).account)
+    assert (found.device, found.cards, found.labs, found.units) == (device, 1, ("lab-a",), 2.5)
+
+
+def test_days_and_units_are_those_of_the_ledger(desk: Desk) -> None:
+    lab = desk.lab()
+    earn(desk, lab)
+    earn(desk, lab)
+    earn(desk, lab, "bob")
+    ann = person(desk)
+    (day,) = people.days(desk.tx, ann.account, 0)
+    assert (day.lab, day.units, day.receipts) == ("lab-a", 5.0, 2)
+    assert day.day == ledger.day_of(desk.now_s)
+    assert people.units_of(desk.tx, ann.account) == 5.0
+
+
+def test_only_ones_own_machine_is_revoked(desk: Desk) -> None:
+    device = desk.device("bob")
+    with pytest.raises(CoordinatorError, match="coordinator_subject_unknown"):
+        people.revoke_machine(desk.tx, desk.now_s, person(desk), device.name)
+    people.revoke_machine(desk.tx, desk.now_s, person(desk, "bob"), device.name)
+    (found,) = people.machines(desk.tx, desk.now_s, person(desk, "bob").account)
+    assert found.revoked_s == desk.now_s
+
+
+@pytest.mark.parametrize("name", ["", "Ann", "a b", "former-x", "x" * 65, "é"])
+def test_names_of_another_form(desk: Desk, name: str) -> None:
+    with pytest.raises(CoordinatorError, match="coordinator_name_malformed"):
+        people.change(desk.tx, desk.now_s, person(desk), name, "en", False)
+
+
+def test_leaders_are_listed_by_choice(desk: Desk) -> None:
+    lab = desk.lab()
+    earn(desk, lab)
+    earn(desk, lab, "bob")
+    people.change(desk.tx, desk.now_s, person(desk), "ann", "fr", True)
+    assert people.leaders(desk.tx, 10) == [("ann", 2.5)]
+
+
+def test_closing_leaves_sums_and_no_name(desk: Desk) -> None:
+    earn(desk, desk.lab())
+    ann = person(desk)
+    people.close(desk.tx, desk.now_s, ann)
+    assert ledger.audit_ledger(desk.tx) == []
+    rows = desk.tx.rows("SELECT * FROM account")
+    assert "example.org" not in str(rows)
+    assert not any(row[1] == "ann" for row in rows)
+    assert all(one.revoked_s for one in people.machines(desk.tx, desk.now_s, ann.account))
+    assert people.leaders(desk.tx, 10) == []
+
+
+def test_export_can_be_written_as_json(desk: Desk) -> None:
+    device = earn(desk, desk.lab())
+    found = json.loads(json.dumps(people.export(desk.tx, desk.now_s, person(desk))))
+    assert found["machines"][0]["device"] == device
+    assert found["credits"][0]["units"] == 2.5
+    assert asdict(people.machines(desk.tx, desk.now_s, person(desk).account)[0])["cards"] == 1

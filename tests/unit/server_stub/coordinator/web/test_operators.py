@@ -1,0 +1,64 @@
+"""The operator's pages."""
+
+from __future__ import annotations
+
+from server_stub.coordinator.handlers import operator
+from server_stub.coordinator.handlers.operator import NewLab
+from tests.helpers.coordinator_front import Browser, Front
+
+
+def lab(front: Front) -> str:
+    new = NewLab("lab-a", "ab" * 32, "https://lab.example.org:8441")
+    return front.store.submit(
+        lambda tx: operator.add_lab(tx, front.clock.now_s, front.service.rng, new)
+    ).result(10)
+
+
+def test_a_lab_is_suspended_and_resumed(boss: Browser, front: Front) -> None:
+    number = lab(front)
+    assert boss.post("/operator/labs", {"act": "suspend", "lab": number}).status == 303
+    assert "suspended" in boss.get("/operator/labs").text
+    boss.post("/operator/labs", {"act": "resume", "lab": number})
+    assert "suspended" not in boss.get("/operator/labs").text
+
+
+def test_suspending_asks_for_a_fresh_sign_in(boss: Browser, front: Front) -> None:
+    number = lab(front)
+    front.clock.now_s += 3600
+    assert boss.post("/operator/labs", {"act": "suspend", "lab": number}).status == 403
+
+
+def test_a_report_is_read_and_closed(boss: Browser, front: Front) -> None:
+    number = lab(front)
+    words = "It computes something else than it says."
+    reply = Browser(front).post("/report", {"lab": number, "report": words})
+    assert reply.headers["location"] == "/report?done=1"
+    page = boss.get("/operator/reports")
+    assert words in page.text
+    report = page.body.decode().partition('name="report" value="')[2].partition('"')[0]
+    boss.post("/operator/reports", {"report": report})
+    assert words not in boss.get("/operator/reports").text
+
+
+def test_an_unknown_machine_is_said_so(boss: Browser) -> None:
+    reply = boss.post("/operator/machines", {"device": "device_nothing"})
+    assert reply.status == 404
+    assert "device_nothing" in reply.text
+
+
+def test_the_record_shows_who_did_what(boss: Browser, front: Front) -> None:
+    number = lab(front)
+    boss.post("/operator/labs", {"act": "suspend", "lab": number})
+    page = boss.get("/operator/record").text
+    assert "lab_suspend" in page
+    assert number in page
+    assert "is whole" in page
+
+
+def test_a_record_changed_around_the_triggers_is_shown(boss: Browser, front: Front) -> None:
+    def change(tx: object) -> None:
+        tx.execute("DROP TRIGGER audit_keeps_update")  # type: ignore[attr-defined]
+        tx.execute("UPDATE audit SET actor = 'nobody' WHERE number = 1")  # type: ignore[attr-defined]
+
+    front.store.submit(change).result(10)
+    assert "changed by other means at line 1" in boss.get("/operator/record").text
