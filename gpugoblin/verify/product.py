@@ -39,6 +39,7 @@ from gpugoblin.graph.ir import Graph
 from gpugoblin.units import MIB
 from gpugoblin.verify.calibration import threshold
 from gpugoblin.verify.forms import ProductForm, product_form
+from gpugoblin.verify.narrow import cut, products
 from gpugoblin.verify.projection import RightHand, draw, right_hand
 
 __all__ = ["ProductCheck", "ProductVerdict", "check_product", "project_right", "row_energy"]
@@ -48,6 +49,8 @@ _LONG: Final = 4096
 _LEAST_STEP: Final = 16
 _SPIKE: Final = 3.4
 _CHAIN: Final = 512
+_BAND_ELEMENTS: Final = 1 << 16
+_CLEAR: Final = 0.5
 _TINY: Final = 2.0**-126
 _LARGEST: Final = 1e34
 
@@ -94,7 +97,7 @@ def project_right(form: ProductForm, right: Array) -> tuple[RightHand, ...]:
 def row_energy(left: Array) -> Array:
     """Sum of squares of each row of a floating matrix, as float64 of shape (rows,)."""
     with np.errstate(all="ignore"):
-        energy: Array = np.einsum("ik,ik->i", left, left).astype(np.float64)
+        energy: Array = np.vecdot(left, left).astype(np.float64)
     return energy
 
 
@@ -122,28 +125,45 @@ class _RowsCheck:
                 self._expected = np.matmul(left, hand.projected)
 
     def _prepare(self, left: Array, energy: Array) -> None:
+        vectors = self._hand.gain.size
         gain = np.where(self._hand.gain > 0, self._hand.gain, 1.0)
-        expected = np.zeros((left.shape[0], gain.size), left.dtype)
-        spread = np.zeros(left.shape[0])
-        peak = np.zeros(expected.shape, left.dtype)
+        self._gain = gain.astype(left.dtype)
+        self._expected = np.zeros((left.shape[0], vectors), left.dtype)
+        self._bracket = np.zeros(self._expected.shape, left.dtype)
         steps = _STEPS if self._inner >= _LONG else _STEPS // 2
         step = max(_LEAST_STEP, -(-self._inner // steps))
+        parts = -(-step // _CHAIN)
+        step = -(-step // parts)
+        right = cut(self._hand.projected, step)
+        height = max(1, _BAND_ELEMENTS // max(1, vectors * right.count))
+        height = min(height, left.shape[0])
+        # Fresh memory costs a good part of these sums: one piece for all bands, changed in place.
+        sums = np.empty((right.count, height, vectors), left.dtype)
         with np.errstate(all="ignore"):
-            for start in range(0, self._inner, step):
-                stop = start + step
-                expected += np.matmul(left[:, start:stop], self._hand.projected[start:stop])
-                part = (expected / gain.astype(left.dtype)) ** 2
-                spread = np.maximum(spread, part.mean(axis=1, dtype=np.float64))
-                np.maximum(peak, part, out=peak)
-            size = energy + spread
-            scale = np.where(peak > _SPIKE**2 * size[:, None], peak, size[:, None])
-        usable = np.isfinite(size) & (size < _LARGEST)
+            for first in range(0, left.shape[0] if right.count else 0, max(1, height)):
+                rows = slice(first, first + height)
+                found = products(left[rows], right, sums)
+                self._prepare_rows(rows, found, parts, energy[rows])
         # A row of exact zeros is fine; one whose squares vanish in float32 cannot be judged.
         small = np.flatnonzero(energy < 1e-20)
-        vanished = small.size > 0 and bool(np.any(left[small] != 0))
-        self.undecidable |= vanished or not bool(usable.all())
-        self._expected = expected
-        self._scale = scale * self._hand.gain**2
+        self.undecidable |= small.size > 0 and bool(np.any(left[small] != 0))
+
+    def _prepare_rows(self, rows: slice, sums: Array, parts: int, energy: Array) -> None:
+        """What some rows must be, and their scale, from their sums by pieces of the inner axis."""
+        count, _, vectors = sums.shape
+        for number in range(1, count):
+            sums[number] += sums[number - 1]
+        self._expected[rows] = sums[-1]
+        partial = sums[-1 - (count - 1) // parts * parts :: parts]
+        partial /= self._gain
+        np.square(partial, out=partial)
+        mean = np.matmul(partial, np.full(vectors, 1.0 / vectors, sums.dtype))
+        spread = mean.max(axis=0).astype(np.float64)
+        peak = partial.max(axis=0)
+        size = energy + spread
+        plain = size.astype(sums.dtype)[:, None]
+        self._bracket[rows] = np.where(peak > sums.dtype.type(_SPIKE**2) * plain, peak, plain)
+        self.undecidable |= not bool(np.all(np.isfinite(size) & (size < _LARGEST)))
 
     def take(self, first: int, rows: Array) -> bool:
         """Judges rows `first` and on of the result (a private copy). False when they are wrong."""
@@ -161,24 +181,40 @@ class _RowsCheck:
             if weights is not None:
                 rows = rows * weights
                 carry = None if carry is None else carry * weights
-            found = self._project(rows)
-            wanted = self._expected[first:last].astype(np.float64)
-            scale = self._scale[first:last]
+            off = self._hand.secret.project(rows)
+            off -= self._expected[first:last]
             if carry is not None:
-                wanted += self._project(carry)
-                scale = scale + self._carry_energy(carry)
-            scale = np.maximum(scale, self._own_energy(rows))
-            off = np.abs(found - wanted) - self._inner * rows.shape[1] * _TINY
-            ratio = np.where(off > 0, off / np.sqrt(scale), 0.0)
-            # A NaN on either side must never pass: it compares as not (off <= 0). Nor a number so
-            # large that its square is infinite, which would excuse any error.
-            ratio = np.where(np.isfinite(off) & np.isfinite(scale), ratio, np.inf)
-        if carry is not None and not bool(np.all(scale < _LARGEST)):
-            self.undecidable = True
-            return False
+                return self._take_carried(first, rows, carry, off)
+            np.abs(off, out=off)
+            off -= self._inner * rows.shape[1] * _TINY
+            ratio = off / (self._hand.gain * np.sqrt(self._bracket[first:last]))
+        # Most results are this clearly right. The size of a returned row, which is a pass of its
+        # own, only ever excuses more. A NaN on either side compares as not clear.
         worst = float(ratio.max())
+        if not worst <= _CLEAR * self.limit:
+            unclear = ~(ratio.max(axis=1) <= _CLEAR * self.limit)
+            scale = np.maximum(self._scale(first, last)[unclear], self._own_energy(rows[unclear]))
+            worst = _worst(off[unclear], scale)
         self.error = max(self.error, worst)
         return worst <= self.limit
+
+    def _take_carried(self, first: int, rows: Array, carry: Array, off: Array) -> bool:
+        """The same with what was carried in: its size counts, and its rounding is the result's."""
+        with np.errstate(all="ignore"):
+            off -= self._hand.secret.project(carry)
+            scale = self._scale(first, first + rows.shape[0]) + self._carry_energy(carry)
+            scale = np.maximum(scale, self._own_energy(rows))
+            worst = _worst(np.abs(off) - self._inner * rows.shape[1] * _TINY, scale)
+        if not bool(np.all(scale < _LARGEST)):
+            self.undecidable = True
+            return False
+        self.error = max(self.error, worst)
+        return worst <= self.limit
+
+    def _scale(self, first: int, last: int) -> Array:
+        """Squares of the scale of some rows, without what the result and the carry say."""
+        scale: Array = self._bracket[first:last].astype(np.float64) * self._hand.gain**2
+        return scale
 
     def _wrong_beside_zeros(self, rows: Array, carry: Array | None) -> bool:
         """A column of zeros has zeros as its product, or what was carried in, to the last bit."""
@@ -187,25 +223,6 @@ class _RowsCheck:
         zeros = self._hand.scale.zeros
         wanted = 0.0 if carry is None else carry[:, zeros]
         return not bool(np.all(np.abs(rows[:, zeros] - wanted) <= _TINY))
-
-    def _project(self, rows: Array) -> Array:
-        secret = self._hand.secret
-        blocks, width, columns = secret.blocks, secret.width, rows.shape[1]
-        found = np.empty((rows.shape[0], secret.matrix.shape[1]), secret.matrix.dtype)
-        whole = columns // width
-        cut = whole * width
-        grouped = rows[:, :cut].reshape(rows.shape[0], whole, width)
-        signs = secret.signs[:cut].reshape(whole, width)
-        np.einsum("ibw,bw->ib", grouped, signs, out=found[:, :whole])
-        if cut < columns:
-            found[:, whole] = rows[:, cut:] @ secret.signs[cut:]
-        # BLAS sums a product this narrow in one chain; in pieces the sums stay short.
-        dense = np.zeros((rows.shape[0], found.shape[1] - blocks))
-        for start in range(0, columns, _CHAIN):
-            stop = start + _CHAIN
-            dense += np.matmul(rows[:, start:stop], secret.matrix[start:stop, blocks:])
-        found[:, blocks:] = dense
-        return found
 
     def _carry_energy(self, carry: Array) -> Array:
         secret = self._hand.secret
@@ -217,11 +234,13 @@ class _RowsCheck:
         """Energy of the result's rows under each vector, in float32's own sums."""
         secret = self._hand.secret
         width, columns = secret.width, rows.shape[1]
-        cut = columns // width * width
-        grouped = rows[:, :cut].reshape(rows.shape[0], -1, width)
-        squares = np.einsum("ibw,ibw->ib", grouped, grouped).astype(np.float64)
-        if cut < columns:
-            rest = np.einsum("iw,iw->i", rows[:, cut:], rows[:, cut:]).astype(np.float64)
+        cut_at = columns // width * width
+        grouped = rows[:, :cut_at].reshape(rows.shape[0], -1, width)
+        with np.errstate(all="ignore"):
+            squares = np.vecdot(grouped, grouped).astype(np.float64)
+        if cut_at < columns:
+            with np.errstate(all="ignore"):
+                rest = np.vecdot(rows[:, cut_at:], rows[:, cut_at:]).astype(np.float64)
             squares = np.concatenate((squares, rest[:, None]), axis=1)
         return self._with_dense(squares)
 
@@ -240,6 +259,17 @@ class _RowsCheck:
         wrong = int(np.any(found != wanted, axis=1).sum())
         self.wrong_rows += wrong
         return wrong == 0
+
+
+def _worst(off: Array, scale: Array) -> float:
+    """The largest error in units of the scale.
+
+    A NaN on either side must never pass: it compares as not (off <= 0). Nor a number so large that
+    its square is infinite, which would excuse any error.
+    """
+    with np.errstate(all="ignore"):
+        ratio = np.where(off > 0, off / np.sqrt(scale), 0.0)
+    return float(np.where(np.isfinite(off) & np.isfinite(scale), ratio, np.inf).max())
 
 
 class ProductCheck:

@@ -24,6 +24,7 @@ from typing import Final
 import numpy as np
 
 from gpugoblin.catalog.spec import DTYPES, Array
+from gpugoblin.verify.narrow import Narrow, cut, products
 
 __all__ = [
     "BLOCK_COLUMNS",
@@ -46,6 +47,9 @@ INTEGER_VECTORS: Final = 41
 """An error of 2^31 shows only in the parity of each vector: two of them escape one vector half of
 the time. The first vector, odd everywhere, never sees a pair; the others let one in 2^40 pass."""
 _MIN_BLOCKS: Final = 16
+_CHAIN: Final = 512
+"""Columns that are summed in one chain; BLAS would sum them all in one."""
+_BAND_ELEMENTS: Final = 1 << 18
 _OCTAVES: Final = 3
 """Columns within a factor of 2^1.5 of the middle one are left as they are."""
 
@@ -58,15 +62,39 @@ class Secret:
         signs: float32 of shape (columns,): the block set, all blocks side by side.
         width: columns of a block; the last block may be narrower.
         matrix: of shape (columns, vectors): block set, then dense set; or the integer vectors.
+        narrow: the matrix in groups of neighboring blocks, each with those of its vectors that are
+            not zero there: its blocks (`group` of them), then the dense set. None for integers.
     """
 
     signs: Array
     width: int
     matrix: Array
+    narrow: Narrow | None = None
 
     @property
     def blocks(self) -> int:
         return int(self.matrix.shape[1]) - DENSE_VECTORS
+
+    @property
+    def group(self) -> int:
+        """Blocks of one group."""
+        return _group(self.width)
+
+    def project(self, rows: Array) -> Array:
+        """`rows @ matrix`, of shape (rows, vectors): float64 sums of short float32 chains.
+
+        Integers stay what they are, modulo their size.
+        """
+        if self.narrow is None:
+            found: Array = np.matmul(rows, self.matrix)
+            return found
+        parts = products(rows, self.narrow)
+        group, blocks = self.group, self.blocks
+        found = np.empty((rows.shape[0], self.matrix.shape[1]))
+        sums = parts[:, :, :group].transpose(1, 0, 2).reshape(rows.shape[0], -1)
+        found[:, :blocks] = sums[:, :blocks]
+        parts[:, :, group:].sum(axis=0, dtype=np.float64, out=found[:, blocks:])
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +146,23 @@ def block_width(columns: int) -> int:
     return max(1, min(widest, columns // _MIN_BLOCKS))
 
 
+def _group(width: int) -> int:
+    return max(1, _CHAIN // width)
+
+
+def _grouped(matrix: Array, width: int) -> Narrow:
+    """The vectors of a floating secret without the zeros outside their groups."""
+    group = _group(width)
+    columns, blocks = matrix.shape[0], matrix.shape[1] - DENSE_VECTORS
+    made = np.zeros((columns, group + DENSE_VECTORS), matrix.dtype)
+    for number in range(-(-blocks // group)):
+        rows = slice(number * group * width, (number + 1) * group * width)
+        own = matrix[rows, number * group : min(blocks, (number + 1) * group)]
+        made[rows, : own.shape[1]] = own
+        made[rows, group:] = matrix[rows, blocks:]
+    return cut(made, group * width)
+
+
 def draw(columns: int, dtype: str) -> Secret:
     """Fresh secrets from the system's random bytes. Draw after the result's hash is committed."""
     random = _generator()
@@ -135,7 +180,7 @@ def draw(columns: int, dtype: str) -> Secret:
     every = np.arange(columns)
     matrix[every, every // width] = signs
     matrix[:, blocks:] = random.standard_normal((columns, DENSE_VECTORS), dtype=kind.type)
-    return Secret(signs, width, matrix)
+    return Secret(signs, width, matrix, _grouped(matrix, width))
 
 
 class ColumnSizes:
@@ -143,18 +188,20 @@ class ColumnSizes:
 
     Args:
         inner: rows of the operand. Every element must be given exactly once.
+
+    `energy` is the sum of squares of each column so far, float64.
     """
 
     def __init__(self, inner: int, columns: int) -> None:
         self._inner = max(1, inner)
-        self._energy = np.zeros(columns)
+        self.energy = np.zeros(columns)
         self._some = np.zeros(columns, np.bool_)
 
     def add(self, first: int, band: Array) -> None:
         """Some rows of the columns `first` and on, of shape (n, columns)."""
         with np.errstate(all="ignore"):
             energy = np.einsum("kj,kj->j", band, band)
-            self._energy[first : first + band.shape[1]] += energy
+            self.energy[first : first + band.shape[1]] += energy
         blank = np.flatnonzero(energy == 0)
         if blank.size:
             self._some[first + blank] |= band[:, blank].any(axis=0)
@@ -162,7 +209,7 @@ class ColumnSizes:
     def scale(self) -> ColumnScale:
         """What a check needs, once everything was given."""
         with np.errstate(all="ignore"):
-            size = np.sqrt(self._energy / self._inner)
+            size = np.sqrt(self.energy / self._inner)
         usable = (size > 1e-17) & (size < 1e17)
         zeros = np.flatnonzero((size == 0) & ~self._some)
         finite = int(usable.sum()) + zeros.size == size.size
@@ -181,9 +228,12 @@ class ColumnSizes:
 class ProjectionSum:
     """A right operand projected in pieces: bands of its rows, or of its columns.
 
+    The sizes of its columns are measured on the way. Where they turn out to be alike, which is
+    seldom otherwise, this one reading was all; else `scaled` begins a second one.
+
     Args:
         inner: rows of the operand. Every element must be given exactly once.
-        scale: of its columns, measured before; None for integers.
+        scale: of its columns, measured before.
     """
 
     def __init__(self, secret: Secret, inner: int, scale: ColumnScale | None = None) -> None:
@@ -191,19 +241,25 @@ class ProjectionSum:
         self._secret = secret
         self._scale = scale
         self._weights = None if scale is None else scale.weights
+        self._inner = inner
         self._projected = np.zeros((inner, vectors), secret.matrix.dtype)
-        self._energy = np.zeros(secret.matrix.shape[0])
         self._floating = secret.matrix.dtype.kind == "f"
+        self._sizes = ColumnSizes(inner, secret.matrix.shape[0])
 
     def add_rows(self, first: int, band: Array) -> None:
         """Rows `first` and on, of shape (n, columns)."""
+        height = max(1, _BAND_ELEMENTS // max(1, band.shape[1]))
+        # Read by two: what is still in the processor's cache is read once.
+        for start in range(0, band.shape[0], height):
+            self._add_rows(first + start, band[start : start + height])
+
+    def _add_rows(self, first: int, band: Array) -> None:
         with np.errstate(all="ignore"):
             if self._weights is not None:
                 band = band * self._weights
-            target = self._projected[first : first + band.shape[0]]
-            np.matmul(band, self._secret.matrix, out=target)
-            if self._floating:
-                self._energy += np.einsum("kj,kj->j", band, band)
+            self._projected[first : first + band.shape[0]] = self._secret.project(band)
+        if self._floating:
+            self._sizes.add(0, band)
 
     def add_columns(self, first: int, band: Array) -> None:
         """Columns `first` and on, of shape (inner, n)."""
@@ -211,20 +267,37 @@ class ProjectionSum:
         with np.errstate(all="ignore"):
             if self._weights is not None:
                 band = band * self._weights[first:last]
-            self._projected += np.matmul(band, self._secret.matrix[first:last])
-            if self._floating:
-                self._energy[first:last] += np.einsum("kj,kj->j", band, band)
+            if not self._floating:
+                self._projected += np.matmul(band, self._secret.matrix[first:last])
+                return
+            # Only the blocks that have some of these columns.
+            blocks, width = self._secret.blocks, self._secret.width
+            own = slice(first // width, -(-last // width))
+            matrix = self._secret.matrix[first:last]
+            self._projected[:, own] += np.matmul(band, matrix[:, own])
+            self._projected[:, blocks:] += np.matmul(band, matrix[:, blocks:])
+        self._sizes.add(first, band)
+
+    def scaled(self) -> ProjectionSum | None:
+        """None when everything is known now; else a sum to which all must be given again."""
+        if not self._floating or self._scale is not None:
+            return None
+        self._scale = self._sizes.scale()
+        if self._scale.weights is None:
+            return None
+        return ProjectionSum(self._secret, self._inner, self._scale)
 
     def right_hand(self) -> RightHand:
-        """What a check needs, once everything was given."""
+        """What a check needs, once everything was given and `scaled` wants nothing more."""
         secret, projected = self._secret, self._projected
         if not self._floating:
             return RightHand(secret, projected, np.ones(projected.shape[1]), True)
         # From the operand itself, not from the projection: columns that resemble each other may
         # cancel under a vector, their rounding errors do not.
-        energy = np.full(projected.shape[1], self._energy.sum())
-        starts = np.arange(0, self._energy.size, secret.width)
-        energy[: secret.blocks] = np.add.reduceat(self._energy, starts)
+        columns = self._sizes.energy
+        energy = np.full(projected.shape[1], columns.sum())
+        starts = np.arange(0, columns.size, secret.width)
+        energy[: secret.blocks] = np.add.reduceat(columns, starts)
         with np.errstate(all="ignore"):
             gain = np.sqrt(energy / max(1, projected.shape[0]))
         # Beyond these sizes float32 sums inside a product may overflow or vanish where the
@@ -239,14 +312,13 @@ class ProjectionSum:
 
 def right_hand(right: Array, secret: Secret) -> RightHand:
     """Projects one right operand of shape (inner, columns)."""
-    scale = None
-    if right.dtype.kind == "f":
-        sizes = ColumnSizes(*right.shape)
-        sizes.add(0, right)
-        scale = sizes.scale()
-    total = ProjectionSum(secret, right.shape[0], scale)
+    total = ProjectionSum(secret, right.shape[0])
     if right.size:
         total.add_rows(0, right)
+    again = total.scaled()
+    if again is not None:
+        again.add_rows(0, right)
+        total = again
     return total.right_hand()
 
 

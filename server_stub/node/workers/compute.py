@@ -28,6 +28,7 @@ from gpugoblin.graph.ir import Graph
 from gpugoblin.graph.serialize import decode
 from gpugoblin.units import MIB
 from gpugoblin.verify.forms import ProductForm, product_form
+from gpugoblin.verify.product import row_energy
 from server_stub.node.work import Compute, Input, Recompute, RegionInput, Reply
 from server_stub.node.workers.engine_room import EngineRoom, Outcome, RoomConfig
 from server_stub.node.workers.failures import failure
@@ -205,14 +206,14 @@ class ComputeLine:
                 return
             first, last = -(-start // row_bytes), stop // row_bytes
             if first < last:
-                energy[first:last] = _energy(rows[first:last])
+                energy[first:last] = row_energy(rows[first:last])
 
         resident.blob = read_hashed(stream, target, sum_rows, self._readers)
         if rows is not None and energy is not None:
             for border in range(CHUNK_BYTES, stream.nbytes, CHUNK_BYTES):
                 if border % row_bytes:
                     at = border // row_bytes
-                    energy[at : at + 1] = _energy(rows[at : at + 1])
+                    energy[at : at + 1] = row_energy(rows[at : at + 1])
         resident.energy = energy
 
     # -- finishing --------------------------------------------------------------------------
@@ -235,12 +236,6 @@ def _rows_are_whole(form: ProductForm) -> bool:
     """Whether the left operand's bytes are its rows, one after the other."""
     plain = DTYPES[form.dtype].kind == "f" and form.batch_count == 1 and not form.transpose_left
     return plain and form.inner > 0 and form.rows > 0
-
-
-def _energy(rows: Array) -> Array:
-    with np.errstate(all="ignore"):
-        energy: Array = np.einsum("ik,ik->i", rows, rows)
-    return energy
 
 
 def _predicted_s(item: Item, graph: Graph) -> float:

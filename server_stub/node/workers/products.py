@@ -18,8 +18,6 @@ from gpugoblin.units import MIB
 from gpugoblin.verify.forms import ProductForm
 from gpugoblin.verify.product import ProductCheck, ProductVerdict, project_right
 from gpugoblin.verify.projection import (
-    ColumnScale,
-    ColumnSizes,
     ProjectionSum,
     RightHand,
     draw,
@@ -95,30 +93,29 @@ def band_rows(row_bytes: int, band_bytes: int = _BAND_BYTES) -> int:
 
 
 def project_stream(form: ProductForm, stream: InputStream) -> tuple[RightHand, ...]:
-    """Draws secrets and projects a right operand, band by band: integers are read once, floats
-    twice, since the sizes of its columns come first."""
+    """Draws secrets and projects a right operand, band by band. It is read once, and once more
+    where the sizes of its columns ask for it."""
     if form.batch_count != 1 or stream.nbytes <= _BAND_BYTES:
         return project_right(form, load_array(stream))
-    scale = None if DTYPES[form.dtype].kind != "f" else _column_scale(form, stream)
-    total = ProjectionSum(draw(form.columns, form.dtype), form.inner, scale)
+    total = ProjectionSum(draw(form.columns, form.dtype), form.inner)
     hasher = BlobHasher()
+    _project_bands(form, stream, total, hasher)
+    require_hash(stream, hasher)
+    again = total.scaled()
+    if again is not None:
+        _project_bands(form, stream, again, None)
+        total = again
+    return (total.right_hand(),) * max(1, form.batch_count)
+
+
+def _project_bands(
+    form: ProductForm, stream: InputStream, total: ProjectionSum, hasher: BlobHasher | None
+) -> None:
     for first, band in _bands(stream, hasher):
         if form.transpose_right:
             total.add_columns(first, band.T)
         else:
             total.add_rows(first, band)
-    require_hash(stream, hasher)
-    return (total.right_hand(),) * max(1, form.batch_count)
-
-
-def _column_scale(form: ProductForm, stream: InputStream) -> ColumnScale:
-    sizes = ColumnSizes(form.inner, form.columns)
-    for first, band in _bands(stream, None):
-        if form.transpose_right:
-            sizes.add(first, band.T)
-        else:
-            sizes.add(0, band)
-    return sizes.scale()
 
 
 def _bands(stream: InputStream, hasher: BlobHasher | None) -> Iterator[tuple[int, Array]]:
