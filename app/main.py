@@ -112,7 +112,7 @@ def _run(options: argparse.Namespace) -> int:
     settings = read_settings(options.config)
 
     async def lend() -> int:
-        return await Agent(settings, _say).run()
+        return await Agent(settings, _say, reread=lambda: read_settings(options.config)).run()
 
     return asyncio.run(lend())
 

@@ -40,6 +40,9 @@ CONTRIBUTORS = (
     Contributor("machine-4", "owner-c", LIAR, "returns wrong numbers"),
 )
 
+LENDS_ALWAYS = 'profile = "custom"\naway.when_present = "go_on"\nload.processor_percent = 100\n'
+"""Whoever watches the demo uses the machine, and the demo itself keeps it busy."""
+
 
 class Network:
     """The running network. A context manager."""
@@ -127,7 +130,7 @@ class Network:
         state = self.root / contributor.name
         config = self.root / f"{contributor.name}.toml"
         config.write_text(
-            f'state_directory = "{state}"\n'
+            f'state_directory = "{state}"\n{LENDS_ALWAYS}'
             f'[coordinator]\naddress = "{coordinator}"\ncertificate_sha256 = "{pin}"\n'
             f"[processor]\nthreads = {self._threads}\nshare = true\n",
             encoding="utf-8",

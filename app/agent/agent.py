@@ -15,6 +15,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
+import msgspec
+
 from app.agent import instructions as told
 from app.agent.backoff import Backoff
 from app.agent.cache import BlobCache
@@ -24,8 +26,10 @@ from app.agent.enrolment import coordinator_peer, enrol_device, is_enrolled
 from app.agent.events import (
     AskedToEnd,
     CardFound,
+    ContactReply,
     Enrolled,
     Event,
+    LabRefused,
     Recalled,
     Tick,
 )
@@ -38,16 +42,13 @@ from app.agent.model import Limits
 from app.agent.network import Cards, Network
 from app.agent.owner import Owner
 from app.agent.plan import next_moment_s
-from app.agent.settings import Settings
+from app.agent.settings import LIVE, Settings
 from app.agent.speech import Speech
 from app.agent.state import State, own_directory
+from app.agent.surroundings import Adjust, Surroundings
 from app.control.server import ControlServer
-from app.policy.rules.hours import DEAR, HOURS
-from app.policy.rules.power import DUTY
-from app.policy.rules.present import CARDS
-from app.policy.snapshot import CardFacts, Snapshot
-from app.probes.board import FactBoard
-from app.probes.zone import LocalZone
+from app.policy.labs import accepts
+from app.policy.snapshot import Snapshot
 from gpugoblin import __version__
 from gpugoblin.clock import Clock, SystemClock
 from gpugoblin.errors import AgentError, GoblinError
@@ -78,6 +79,8 @@ class Agent:
     Args:
         say: takes lines for people.
         make_engine: starts an engine; blocks. Another one is for tests.
+        adjust: changes what the probes are given; for tests.
+        reread: reads the settings file again, after SIGHUP.
 
     Raises:
         AgentError, WireError: what keeps it from starting; nothing is held then.
@@ -91,6 +94,8 @@ class Agent:
         make_engine: EngineMaker = start_engine,
         clock: Clock | None = None,
         rng: random.Random | None = None,
+        adjust: Adjust = lambda machine: machine,
+        reread: Callable[[], Settings] | None = None,
     ) -> None:
         self.clock = clock or SystemClock()
         self._rng = rng or random.SystemRandom()
@@ -112,10 +117,13 @@ class Agent:
         self.speech = Speech(say, self.clock)
         self._inbox: deque[Event] = deque()
         self._is_due = False
+        self._has_begun = False
         self._timer: asyncio.TimerHandle | None = None
         self._showing: asyncio.TimerHandle | None = None
         self.since_s = self.clock.wall_s()
         self.user_code = ""
+        self.enrol_fault = ""
+        self.code_until_s: float | None = None
         self.is_enrolled = is_enrolled(self.settings, self.state, self.key)
         self.stopping = threading.Event()
         self._ended: asyncio.Future[int] | None = None
@@ -123,10 +131,7 @@ class Agent:
         self.fleet = Fleet(self.settings, self.state.directory, make_engine, self.post, self._keep)
         self.fleet.find()
         numbers = tuple(self.fleet.cards)
-        # Only rules whose facts are gathered may speak: what is unknown never lends.
-        rules = (CARDS, HOURS, DEAR, DUTY)
-        self.owner = Owner(self.state, numbers, intents, self.settings.choices(), rules)
-        self.board = FactBoard(self.post, LocalZone())
+        self.owner = Owner(self.state, numbers, intents, self.settings.choices())
         self.network = Network(
             self.key,
             peer,
@@ -138,6 +143,23 @@ class Agent:
             self.speech.explain,
             lambda error: self.speech.say("grant_refused", why=error.what),
         )
+        try:
+            self.around = Surroundings(
+                lambda: self.settings,
+                self.state,
+                self.fleet,
+                self.network,
+                self.clock,
+                self.post,
+                lambda error: self.speech.say("history_unwritten", why=error.what),
+                adjust,
+            )
+        except BaseException:
+            self._journal.close()
+            self.state.close()
+            raise
+        self._reread = reread
+        self.settings_fault = ""
         self._do = self._table()
 
     # -- life --------------------------------------------------------------------------------
@@ -157,6 +179,8 @@ class Agent:
             await control.start()
             for number in (signal.SIGTERM, signal.SIGINT):
                 loop.add_signal_handler(number, self.ask_to_end)
+            loop.add_signal_handler(signal.SIGHUP, self._read_settings)
+            await self.around.start()
             self._begin()
             if not self.is_enrolled:
                 enrolling = loop.create_task(self._enrol())
@@ -169,6 +193,7 @@ class Agent:
             await self._close(control)
 
     def _begin(self) -> None:
+        self._has_begun = True
         self.speech.say(
             "agent_started",
             state=str(self.state.directory),
@@ -193,6 +218,7 @@ class Agent:
             if timer is not None:
                 timer.cancel()
         self.network.close()
+        await self.around.close()
         for card in self.fleet.cards.values():
             await card.engine.close()
         self.fleet.close()
@@ -239,10 +265,11 @@ class Agent:
             try:
                 await asyncio.wrap_future(call)
             except GoblinError as error:
+                self.enrol_fault, self.user_code = error.what[:1000], ""
                 self.speech.say("enrol_failed", why=error.what)
                 await asyncio.sleep(backoff.next_s())
                 continue
-            self.is_enrolled, self.user_code = True, ""
+            self.is_enrolled, self.user_code, self.enrol_fault = True, "", ""
             self.speech.say("enrolled")
             self.post(Enrolled())
             return
@@ -252,7 +279,8 @@ class Agent:
             raise AgentError("enrolment_expired", user_code=self.user_code)
 
     def _show_code(self, started: EnrolStartReply) -> None:
-        self.user_code = started.user_code
+        self.user_code, self.enrol_fault = started.user_code, ""
+        self.code_until_s = self.clock.wall_s() + started.expires_s
         self.speech.say(
             "enrol_code",
             user_code=started.user_code,
@@ -266,7 +294,9 @@ class Agent:
     def post(self, *events: Event) -> None:
         """Takes events for the next step; several at once stay together."""
         self._inbox.extend(events)
-        if not self._is_due and self._ended is not None and not self._ended.done():
+        if not self._has_begun or self._ended is None or self._ended.done():
+            return
+        if not self._is_due:
             self._is_due = True
             asyncio.get_running_loop().call_soon(self._step)
 
@@ -276,33 +306,38 @@ class Agent:
         events: list[Event] = list(self._inbox) or [Tick()]
         self._inbox.clear()
         try:
-            rulings = self.owner.rule(self.snapshot())
+            snapshot = self.around.snapshot()
+            rulings = self.owner.rule(snapshot)
             for ruling in rulings:
                 self.speech.say_ruling(ruling)
             # A card must be known before its ruling is told.
             known = [each for each in events if isinstance(each, CardFound)]
             rest = [each for each in events if not isinstance(each, CardFound)]
-            told_events = [*known, *self.owner.events(rulings), *rest]
+            told_events = [*known, *self.owner.events(rulings), *map(self._accepted, rest)]
             self._perform(self.machine.handle(self.clock.monotonic_s(), *told_events))
+            self.around.after(self.machine.model, self.owner.policy.current, snapshot)
         except GoblinError as error:
             self._failed(error)
+            return
         self._show_soon()
-        self._set_timer()
+        self._set_timer(snapshot)
 
-    def snapshot(self) -> Snapshot:
-        """The facts of now, for the policy."""
-        cards = [
-            CardFacts(each.number, each.kind, each.identity) for each in self.fleet.cards.values()
-        ]
-        return self.board.snapshot(self.clock.wall_s(), self.clock.monotonic_s(), cards)
+    def _accepted(self, event: Event) -> Event:
+        """The coordinator's answer without the grants of labs that the owner does not accept."""
+        if not isinstance(event, ContactReply):
+            return event
+        taken = tuple(each for each in event.grants if accepts(self.owner.choices, each.lab))
+        for refused in set(event.grants) - set(taken):
+            self.speech.say("lab_refused", lab=refused.lab)
+        return msgspec.structs.replace(event, grants=taken)
 
-    def _set_timer(self) -> None:
+    def _set_timer(self, snapshot: Snapshot) -> None:
         if self._timer is not None:
             self._timer.cancel()
         wait_s = next_moment_s(self.machine.model) - self.clock.monotonic_s()
-        change_s = self.owner.next_change_s(self.snapshot())
-        if change_s is not None:
-            wait_s = min(wait_s, change_s - self.clock.wall_s())
+        for moment_s in (self.owner.next_change_s(snapshot), self.around.next_s()):
+            if moment_s is not None:
+                wait_s = min(wait_s, moment_s - self.clock.wall_s())
         sum_up_s = self.speech.next_s()
         if sum_up_s is not None:
             wait_s = min(wait_s, sum_up_s - self.clock.monotonic_s())
@@ -345,6 +380,7 @@ class Agent:
             told.StopEngine: lambda each: cards[each.card].engine.stop(),
             told.FreezeEngine: lambda each: cards[each.card].engine.freeze(),
             told.ThawEngine: lambda each: cards[each.card].engine.thaw(),
+            told.ThrottleEngine: lambda each: cards[each.card].engine.throttle(each.duty_percent),
             told.SubmitTask: self._submit,
             told.CancelTask: lambda each: cards[each.card].engine.cancel(each.lease),
             told.Drained: self._drained,
@@ -362,7 +398,9 @@ class Agent:
         held = self.network.held.get(lease)
         if held is not None:
             self.network.results[lease] = computed
-            self.fleet.cards[self.network.offers[held.grant].card].done += 1
+            card = self.network.offers[held.grant].card
+            self.fleet.cards[card].done += 1
+            self.around.books.task(card, computed.compute_s)
 
     def _drained(self, each: told.Drained) -> None:
         self.owner.drained(each.card)
@@ -389,9 +427,29 @@ class Agent:
         self._showing = None
         self._control.show(shown_items(self))
 
+    def _read_settings(self) -> None:
+        """After SIGHUP: the live settings of the file, or the last good ones."""
+        if self._reread is None:
+            return
+        try:
+            found = self._reread()
+            live = {name: found.values[name] for name in LIVE}
+            settings = self.settings.changed({**live, **self.state.owner_settings().values})
+        except GoblinError as error:
+            self.settings_fault = error.what[:1000]
+            self.speech.say("settings_kept", why=error.what)
+            self._show_soon()
+            return
+        self.settings_fault = ""
+        self.speech.say("settings_read")
+        self.change_settings(settings)
+
     def change_settings(self, settings: Settings) -> None:
         """Takes changed live settings into use."""
         self.settings = settings
+        for grant in self.machine.model.grants.values():
+            if not accepts(settings.choices(), grant.lab):
+                self.post(LabRefused(lab=grant.lab))
         self.owner.choices = settings.choices()
         limits = limits_of(settings)
         model = self.machine.model

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from app.agent.calibration import UNKNOWN, Rates
+from app.agent.duty import Duty
 from app.agent.engine_start import EngineStart, Started
 from app.agent.events import (
     EngineDied,
@@ -124,6 +125,7 @@ class CardEngine:
         self._burials: set[asyncio.Task[None]] = set()
         self._dropped: set[LeaseId] = set()
         self._order = asyncio.Lock()
+        self._duty = Duty()
         self._timer: asyncio.TimerHandle | None = None
         self._is_stopping = False
         self._is_starting = False
@@ -186,6 +188,7 @@ class CardEngine:
         if self._is_stopping:
             engine.stop()
         self._engine, self.refusal = engine, None
+        self._duty.attach(engine)
         self._residency = Residency(engine.inputs)
         asyncio.get_running_loop().add_reader(engine.fileno(), self._poll)
         if not self._is_stopping:
@@ -213,12 +216,20 @@ class CardEngine:
             self._post(EngineStopped(card=self.card))
 
     def freeze(self) -> None:
-        if self._engine is not None:
-            self._engine.freeze()
+        """Stops the engine in its place until `thaw`, whatever its duty is."""
+        self._duty.hold()
 
     def thaw(self) -> None:
-        if self._engine is not None:
-            self._engine.thaw()
+        self._duty.release()
+
+    def throttle(self, percent: int) -> None:
+        """Lets the engine compute so much of the time."""
+        self._duty.set(percent)
+
+    def pids(self) -> tuple[int, ...]:
+        """The engine's processes, from any thread; empty when it does not run."""
+        engine = self._engine
+        return () if engine is None else engine.pids
 
     # -- tasks -----------------------------------------------------------------------------
 
@@ -382,6 +393,7 @@ class CardEngine:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        self._duty.detach()
         self._engine, self._residency = None, None
         self._running.clear()
         self._dropped.clear()

@@ -15,8 +15,13 @@ from app.agent.fleet import Fleet
 from app.agent.machine import Machine
 from app.agent.network import Network
 from app.agent.owner import Owner
-from app.agent.view import AgentWord, Facts, items
+from app.agent.settings import Settings
+from app.agent.speech import Speech
+from app.agent.state import State
+from app.agent.surroundings import Surroundings
+from app.agent.view import AgentWord, Facts, items, probe_items
 from app.control.messages import Finding, Item
+from app.policy.rules.heat import heat_limits
 from gpugoblin import __version__
 from gpugoblin.clock import Clock
 from gpugoblin.wire.signing import fingerprint, public_key_bytes
@@ -38,6 +43,11 @@ class Seen(Protocol):
     fleet: Fleet
     owner: Owner
     network: Network
+    settings: Settings
+    settings_fault: str
+    state: State
+    speech: Speech
+    around: Surroundings
 
 
 def shown_items(agent: Seen) -> tuple[Item, ...]:
@@ -51,9 +61,23 @@ def shown_items(agent: Seen) -> tuple[Item, ...]:
         fingerprint(public_key_bytes(agent.key)),
         agent.clock.wall_s() - agent.clock.monotonic_s(),
         agent.cache.used_bytes,
+        agent.settings.text("profile"),
+        agent.state.settings_revision,
+        agent.settings_fault,
+        *agent.around.today(),
     )
-    rulings = agent.owner.policy.current
-    return items(agent.machine.model, agent.fleet.cards, rulings, agent.network.totals, facts)
+    snapshot = agent.around.snapshot()
+    shown = items(
+        agent.machine.model,
+        agent.fleet.cards,
+        agent.owner.policy.current,
+        agent.network.totals,
+        facts,
+        {card.card: card for card in snapshot.cards},
+        lambda card: heat_limits(agent.owner.choices.of(card)),
+    )
+    probes = probe_items(agent.around.board.reports.values())
+    return (*shown, *probes, *agent.speech.notices)
 
 
 def _word(agent: Seen) -> AgentWord:

@@ -33,6 +33,7 @@ __all__ = [
     "ExchangeDone",
     "ExchangeFailed",
     "GrantNews",
+    "LabRefused",
     "LeaseCancelled",
     "LeaseInput",
     "LeaseOffered",
@@ -257,6 +258,12 @@ class RulingChanged(_Event, frozen=True):
     duty_percent: int = 100
 
 
+class LabRefused(_Event, frozen=True):
+    """The owner wants nothing computed for a lab any more."""
+
+    lab: LabId
+
+
 class AskedToEnd(_Event, frozen=True):
     """The program is to end: give everything back."""
 
@@ -290,6 +297,7 @@ Event = (
     | UploadDone
     | UploadFailed
     | RulingChanged
+    | LabRefused
     | AskedToEnd
     | Tick
 )

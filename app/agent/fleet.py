@@ -126,6 +126,14 @@ class Fleet:
     def _kept(self, lease: LeaseId, computed: Computed) -> None:
         self.keep(lease, computed)
 
+    def pids(self) -> tuple[int, ...]:
+        """The processes of all engines that run. From any thread."""
+        return tuple(pid for card in list(self.cards.values()) for pid in card.engine.pids())
+
+    def held(self) -> tuple[str, ...]:
+        """Identities of the cards that are lent here now. From any thread."""
+        return tuple(each.identity for each in list(self.cards.values()) if each.lock is not None)
+
     def close(self) -> None:
         """Ends the launcher and the pool; engines must be gone before."""
         self._launcher.end()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Protocol
+from typing import Literal, Protocol
 
 from app.agent.display import Seen, own_findings
 from app.agent.doctor import examine
@@ -15,7 +15,14 @@ from app.control.messages import (
     Accepted,
     Answer,
     Doctor,
+    EnrolBegin,
+    EnrolIs,
+    EnrolPoll,
     Finish,
+    History,
+    HistoryIs,
+    Logs,
+    LogsAre,
     Pause,
     Quit,
     Report,
@@ -30,6 +37,7 @@ from app.control.messages import (
 )
 from app.policy.intent import Intent
 from gpugoblin.errors import AgentError
+from gpugoblin.wire.signing import fingerprint, public_key_bytes
 
 __all__ = ["Asked", "Handlers"]
 
@@ -39,6 +47,8 @@ class Asked(Seen, Protocol):
 
     settings: Settings
     state: State
+    code_until_s: float | None
+    enrol_fault: str
 
     def post(self, *events: Event) -> None:
         """Takes events for the next step."""
@@ -84,7 +94,32 @@ class Handlers:
             )
             findings = await asyncio.wrap_future(call)
             return Report(request.request, (*own_findings(agent), *findings))
+        if isinstance(request, History):
+            return self._history(request)
+        if isinstance(request, Logs):
+            lines = list(agent.speech.log)[-request.lines :]
+            return LogsAre(request.request, tuple(lines))
+        if isinstance(request, (EnrolBegin, EnrolPoll)):
+            return self._enrolment(request.request)
         raise AgentError("control_malformed", reason=f"{type(request).__name__} comes once")
+
+    def _history(self, request: History) -> HistoryIs:
+        books = self._agent.around.books.history
+        span = (request.since_s, request.until_s, request.limit)
+        if request.by == "run":
+            return HistoryIs(request.request, *books.rows(*span))
+        return HistoryIs(request.request, *books.days(*span, self._agent.around.board.zone()))
+
+    def _enrolment(self, request: int) -> EnrolIs:
+        """A device that is not known is being made known all the time: nothing has to be begun."""
+        agent = self._agent
+        key = fingerprint(public_key_bytes(agent.key))
+        if agent.is_enrolled:
+            return EnrolIs(request, "enrolled", fingerprint=key)
+        if agent.user_code:
+            return EnrolIs(request, "waiting", agent.user_code, key, agent.code_until_s)
+        state: Literal["failed", "asking"] = "failed" if agent.enrol_fault else "asking"
+        return EnrolIs(request, state, fingerprint=key, why=agent.enrol_fault)
 
     def _take(self, request: Pause | Finish | Stop | Resume) -> Accepted:
         kinds = {Pause: "pause", Finish: "finish", Stop: "stop", Resume: "resume"}

@@ -32,6 +32,7 @@ __all__ = [
     "StopEngine",
     "SubmitTask",
     "ThawEngine",
+    "ThrottleEngine",
     "Upload",
     "matches",
 ]
@@ -128,6 +129,13 @@ class ThawEngine(_Instruction, frozen=True):
     card: int
 
 
+class ThrottleEngine(_Instruction, frozen=True):
+    """Let an engine compute so much of the time; 100: all of it."""
+
+    card: int
+    duty_percent: int
+
+
 class SubmitTask(_Instruction, frozen=True):
     """Put the inputs of a lease into the arena and its task into the engine's queue."""
 
@@ -179,6 +187,7 @@ Instruction = (
     | StopEngine
     | FreezeEngine
     | ThawEngine
+    | ThrottleEngine
     | SubmitTask
     | CancelTask
     | Upload

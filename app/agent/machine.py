@@ -27,6 +27,7 @@ from app.agent.events import (
     Event,
     ExchangeDone,
     ExchangeFailed,
+    LabRefused,
     LeaseCancelled,
     LeaseOffered,
     LeaseRefused,
@@ -109,6 +110,7 @@ _HANDLERS: Final[dict[type[Event], Callable[[Model, Any, Output], None]]] = {
     UploadDone: on_lab.upload_done,
     UploadFailed: on_lab.upload_failed,
     RulingChanged: on_card.ruling_changed,
+    LabRefused: on_coordinator.lab_refused,
     AskedToEnd: _asked_to_end,
     Tick: _tick,
 }

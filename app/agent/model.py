@@ -139,7 +139,10 @@ class GrantState:
 
 @dataclass(slots=True)
 class CardState:
-    """One card. Until the policy has spoken it is stopped: UNKNOWN never lends."""
+    """One card. Until the policy has spoken it is stopped: UNKNOWN never lends.
+
+    `duty_percent` is what the policy wants, `engine_percent` what the engine was told.
+    """
 
     card: int
     kind: Literal["cpu", "vulkan", "cuda"]
@@ -151,6 +154,8 @@ class CardState:
     lab: LabId | None = None
     is_measured: bool = False
     is_frozen: bool = False
+    duty_percent: int = 100
+    engine_percent: int = 100
     grant: GrantId | None = None
     failures: int = 0
     rest_until_s: float = 0.0

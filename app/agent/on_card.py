@@ -43,6 +43,7 @@ def ruling_changed(model: Model, event: RulingChanged, output: Output) -> None:
     card.is_draining = event.is_draining
     card.is_drained = False
     card.gives_up_grants = event.gives_up_grants
+    card.duty_percent = event.duty_percent
     if card.may_run and not card.is_draining:
         card.rest_until_s = 0.0
         has_grant = any(grant.card == event.card for grant in model.grants.values())
@@ -53,7 +54,7 @@ def ruling_changed(model: Model, event: RulingChanged, output: Output) -> None:
 def engine_ready(model: Model, event: EngineReady, output: Output) -> None:
     card = model.cards[event.card]
     if card.engine == "starting":
-        card.engine = "ready"
+        card.engine, card.engine_percent = "ready", 100
         card.is_measured = True
         card.idle_since_s = model.now_s
         output.say("engine_ready", card=event.card)

@@ -5,14 +5,14 @@ Owns: the handlers of enrolment, contact and recall. Must not: do I/O; plan what
 
 from __future__ import annotations
 
-from app.agent.events import ContactFailed, ContactReply, Enrolled, GrantNews, Recalled
+from app.agent.events import ContactFailed, ContactReply, Enrolled, GrantNews, LabRefused, Recalled
 from app.agent.instructions import ForgetLease, OpenGrant
 from app.agent.model import GrantState, LeaseState, Model
 from app.agent.transitions import Output, drop_grant
 
 MOST_DOUBLINGS = 10
 
-__all__ = ["contact_failed", "contact_reply", "enrolled", "recalled"]
+__all__ = ["contact_failed", "contact_reply", "enrolled", "lab_refused", "recalled"]
 
 
 def recalled(model: Model, event: Recalled, output: Output) -> None:
@@ -69,6 +69,11 @@ def contact_reply(model: Model, event: ContactReply, output: Output) -> None:
         doublings = min(model.contacts_in_vain - 1, MOST_DOUBLINGS)
         wait_s = min(wait_s, model.limits.eager_s * 2.0**doublings)
     model.contact_at_s = model.now_s + wait_s
+
+
+def lab_refused(model: Model, event: LabRefused, output: Output) -> None:
+    for grant in [each.grant for each in model.grants.values() if each.lab == event.lab]:
+        drop_grant(model, grant, "lab_refused", output)
 
 
 def contact_failed(model: Model, event: ContactFailed, output: Output) -> None:

@@ -20,6 +20,7 @@ from app.agent.instructions import (
     StopEngine,
     SubmitTask,
     ThawEngine,
+    ThrottleEngine,
     Upload,
 )
 from app.agent.model import CardState, GrantState, LeaseState, Model
@@ -92,6 +93,9 @@ def _obey(model: Model, card: CardState, output: Output) -> None:
     elif card.is_frozen:
         card.is_frozen = False
         output.add(ThawEngine(card=card.card))
+    if card.engine == "ready" and card.engine_percent != card.duty_percent:
+        card.engine_percent = card.duty_percent
+        output.add(ThrottleEngine(card=card.card, duty_percent=card.duty_percent))
 
 
 def _to_give_back(model: Model, card: CardState) -> list[LeaseState]:

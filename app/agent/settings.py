@@ -20,7 +20,7 @@ from gpugoblin.errors import AgentError
 from gpugoblin.settings import Setting, declare
 from gpugoblin.units import GIB, MIB
 
-__all__ = ["AGENT", "SETTINGS", "Settings", "Value", "read_settings"]
+__all__ = ["AGENT", "LIVE", "SETTINGS", "Settings", "Value", "read_settings"]
 
 Value = bool | int | float | str | tuple[str, ...]
 
@@ -137,6 +137,9 @@ AGENT: Final = declare(
 )
 
 SETTINGS: Final = declare(*AGENT, *POLICY, *PRICES)
+
+LIVE: Final = tuple(setting.name for setting in SETTINGS if setting.is_live)
+"""Names of the settings that may change while the agent runs."""
 
 
 @dataclass(frozen=True, slots=True)

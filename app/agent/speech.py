@@ -5,12 +5,14 @@ Owns: the last explanations, and the count of results since the last line. Decid
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable
 from typing import Final
 
 from app.agent.view import reason_items
 from app.control import words
+from app.control.messages import LogLine, NoticeItem
+from app.control.redact import redacted
 from app.policy.combine import CardRuling
 from app.policy.machine import is_told
 from app.policy.rule import Ruling
@@ -21,6 +23,8 @@ from gpugoblin.units import format_seconds
 __all__ = ["Speech"]
 
 PERIOD_S: Final = 60.0
+KEPT_LINES: Final = 2000
+KEPT_NOTICES: Final = 20
 _COUNTED: Final = {
     "result_sent": "{} results sent",
     "result_late": "{} sent too late to be used",
@@ -49,6 +53,9 @@ class Speech:
         self._counts: Counter[str] = Counter()
         self._counting_since_s: float | None = None
         self._rulings: dict[int, CardRuling] = {}
+        self._said = 0
+        self.log: deque[LogLine] = deque(maxlen=KEPT_LINES)
+        self.notices: deque[NoticeItem] = deque(maxlen=KEPT_NOTICES)
 
     def explain(self, error: GoblinError) -> None:
         """Remembers the words and the fix of an error, for the line that names its code."""
@@ -68,8 +75,21 @@ class Speech:
         if "why" not in fields:
             cause = str(fields.get("code", ""))
             fields["why"] = self._whys.get(cause, cause.replace("_", " "))
-        time = words.clock_time(self._clock.wall_s())
-        self._write(f"{time}  {words.line(code, fields)}")
+        now_s = self._clock.wall_s()
+        line = words.line(code, fields)
+        self._note(now_s, code, fields, line)
+        self._write(f"{words.clock_time(now_s)}  {line}")
+
+    def _note(self, now_s: float, code: str, fields: dict[str, object], line: str) -> None:
+        """Keeps what was said, for the log and for notices."""
+        self.log.append(LogLine(now_s, code, redacted(line)[:1000]))
+        self._said += 1
+        plain = {
+            name: value
+            for name, value in fields.items()
+            if isinstance(value, (int, float)) or (isinstance(value, str) and len(value) < 400)
+        }
+        self.notices.append(NoticeItem(f"notice-{self._said}", round(now_s, 1), code, plain))
 
     def next_s(self) -> float | None:
         """When `sum_up` has something to do next (monotonic); None before the next result."""

@@ -98,6 +98,7 @@ class State:
 
     def __init__(self, directory: Path) -> None:
         self.directory = own_directory(directory)
+        self.settings_revision = 0
         self._lock = _lock(directory / "agent.lock")
 
     def close(self) -> None:
@@ -147,7 +148,9 @@ class State:
 
     def owner_settings(self) -> OwnerSettings:
         """What the owner changed. Raises AgentError `state_damaged`."""
-        return self._read("settings.json", OwnerSettings) or OwnerSettings()
+        found = self._read("settings.json", OwnerSettings) or OwnerSettings()
+        self.settings_revision = found.revision
+        return found
 
     def change_settings(
         self, settings: Settings, revision: int, changes: dict[str, Value]
@@ -164,6 +167,7 @@ class State:
         changed = settings.changed(changes)
         kept = OwnerSettings(kept.revision + 1, {**kept.values, **changes})
         self._write("settings.json", kept)
+        self.settings_revision = kept.revision
         return changed, kept
 
     def _read(self, name: str, kind: type[S]) -> S | None:

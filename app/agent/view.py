@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
+
+import msgspec
 
 from app.agent.fleet import Card
 from app.agent.model import CardState, Model
@@ -16,12 +19,16 @@ from app.control.messages import (
     GrantItem,
     Item,
     LeaseItem,
+    ProbeItem,
     ReasonItem,
+    SensorItem,
     TotalsItem,
 )
 from app.policy.combine import CardRuling
+from app.policy.snapshot import CardFacts
+from app.probes.board import Report
 
-__all__ = ["Facts", "items", "reason_items"]
+__all__ = ["Facts", "items", "probe_items", "reason_items"]
 
 Asks = Literal["", "lab", "coordinator"]
 Doing = Literal["computing", "fetching", "waiting", "resting", "refused", "stopped"]
@@ -41,6 +48,11 @@ class Facts:
     fingerprint: str
     wall_minus_monotonic_s: float
     cache_bytes: int
+    profile: str = "away"
+    settings_revision: int = 0
+    settings_fault: str = ""
+    day_bytes: int = 0
+    energy_wh: float = 0.0
 
 
 def items(
@@ -49,8 +61,16 @@ def items(
     rulings: Mapping[int, CardRuling],
     totals: Totals,
     facts: Facts,
+    seen: Mapping[int, CardFacts] | None = None,
+    limits: Callable[[CardFacts], Mapping[str, float]] = lambda _: {},
 ) -> tuple[Item, ...]:
-    """Everything there is to see, the agent first."""
+    """Everything there is to see of the machine, the agent first.
+
+    Args:
+        seen: what the probes say of the cards, by number.
+        limits: at which temperature each part of a card stops.
+    """
+    told = seen or {}
     offset_s = facts.wall_minus_monotonic_s
     contact_s = model.contact_at_s
     shown: list[Item] = [
@@ -64,10 +84,16 @@ def items(
             facts.user_code,
             facts.fingerprint,
             None if contact_s is None else round(contact_s + offset_s, 1),
+            facts.profile,
+            facts.settings_revision,
+            facts.settings_fault,
         )
     ]
     for number, state in model.cards.items():
-        shown.append(_card(model, state, cards[number], rulings.get(number), offset_s))
+        item = _card(model, state, cards[number], rulings.get(number), offset_s)
+        if number in told:
+            item = _with_facts(item, told[number], limits(told[number]))
+        shown.append(item)
     for grant in model.grants.values():
         until_s = round(grant.until_s + offset_s, 1)
         shown.append(GrantItem(grant.grant, grant.lab, grant.card, until_s))
@@ -81,9 +107,37 @@ def items(
             totals.bytes_received,
             totals.bytes_sent,
             facts.cache_bytes,
+            facts.day_bytes,
+            round(facts.energy_wh, 2),
         )
     )
     return tuple(shown)
+
+
+def _with_facts(item: CardItem, facts: CardFacts, limits: Mapping[str, float]) -> CardItem:
+    sensors = tuple(
+        SensorItem(each.label[:1000], each.temperature_c, limits.get(each.part))
+        for each in (facts.sensors or ())[:32]
+        if math.isfinite(each.temperature_c)
+    )
+    return msgspec.structs.replace(
+        item,
+        sensors=sensors,
+        fan_rpm=facts.fan_rpm,
+        power_w=facts.power_w,
+        memory_bytes=facts.memory_bytes,
+        memory_used_bytes=facts.memory_used_bytes,
+    )
+
+
+def probe_items(reports: Iterable[Report]) -> tuple[ProbeItem, ...]:
+    """What the probes say of themselves."""
+    return tuple(
+        ProbeItem(
+            f"probe-{each.name}", each.name, each.health, each.source[:1000], each.line[:1000]
+        )
+        for each in reports
+    )
 
 
 def reason_items(ruling: CardRuling) -> tuple[ReasonItem, ...]:
@@ -122,6 +176,9 @@ def _card(
         fix="" if refusal is None else refusal.next_step[:1000],
         asks=asks,
         asks_at_s=None if asks_at_s is None else round(asks_at_s + offset_s, 1),
+        identity=card.identity[:64],
+        name="Processor" if state.kind == "cpu" else card.identity,
+        duty_percent=state.duty_percent,
     )
 
 

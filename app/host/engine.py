@@ -124,6 +124,11 @@ class Engine:
         """How many more tasks `submit` takes now."""
         return protocol.QUEUE_LIMIT - len(self._talk.outstanding) if self.alive else 0
 
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """The processes that compute. From any thread."""
+        return (self._process.engine_pid,)
+
     def submit(self, task: EngineTask) -> int:
         """Queues a task behind the others and returns its number, which its events carry.
 

@@ -77,6 +77,11 @@ class FactBoard:
         if not is_same:
             self.changed()
 
+    @property
+    def is_whole(self) -> bool:
+        """True when every probe has told something."""
+        return self.reports.keys() >= _SLOTS.keys()
+
     def sleep(self, is_asleep: bool) -> None:
         """The machine is about to sleep, or has woken."""
         if self.is_asleep != is_asleep:

@@ -63,6 +63,7 @@ from gpugoblin.wire.tickets import (
     verify_grant,
 )
 from gpugoblin.wire.tls import make_self_signed
+from tests.helpers.lends import LENDS_ALWAYS
 
 Reply = tuple[int, bytes, dict[str, str]]
 
@@ -471,6 +472,7 @@ def settings_text(state: Path, coordinator: FakeCoordinator, **more: str) -> str
     """A configuration for an agent of these servers."""
     lines = [
         f'state_directory = "{state}"',
+        *LENDS_ALWAYS,
         "[coordinator]",
         f'address = "{coordinator.address}"',
         f'certificate_sha256 = "{coordinator.files.sha256}"',

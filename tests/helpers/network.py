@@ -24,6 +24,7 @@ from gpugoblin.wire.tls import make_self_signed
 from server_stub.coordinator.cli import main as coordinator_command
 from server_stub.coordinator.state import initialize
 from server_stub.node.settings import template
+from tests.helpers.lends import LENDS_ALWAYS
 from tests.helpers.network_processes import Programs, patience
 
 __all__ = ["Network", "Place", "free_port"]
@@ -216,7 +217,7 @@ class Network:
     def _begin_enrolment(self, name: str, coordinator: Place) -> None:
         config = self.root / f"{name}.toml"
         config.write_text(
-            f'state_directory = "{self.root / name}"\n'
+            f'state_directory = "{self.root / name}"\n' + "\n".join(LENDS_ALWAYS) + "\n"
             f'[coordinator]\naddress = "{coordinator.address}"\n'
             f'certificate_sha256 = "{coordinator.certificate_sha256}"\n'
             f"[processor]\nthreads = 1\nshare = true\nmemory_bytes = {256 * MIB}\n"

@@ -39,6 +39,7 @@ class StubEngine:
         self._events: deque[Event] = deque()
         self._number = 0
         self._dead = False
+        self.pids: tuple[int, ...] = ()
 
     def wait_ready(self) -> Ready:
         if self.behavior and self.behavior[0] == "die while starting":

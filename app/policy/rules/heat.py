@@ -9,10 +9,11 @@ from __future__ import annotations
 import math
 from typing import Final
 
+from app.policy.choices import Choices
 from app.policy.rule import Reason, Rule, Ruling, Situation, Verdict, unknown
 from app.policy.snapshot import Sensor
 
-__all__ = ["FANS", "HEAT"]
+__all__ = ["FANS", "HEAT", "heat_limits", "is_plausible"]
 
 LEAST_C: Final = 1.0
 MOST_C: Final = 150.0
@@ -57,6 +58,11 @@ def is_plausible(sensor: Sensor) -> bool:
 
 def _limit_c(situation: Situation, sensor: Sensor) -> float:
     return situation.choices.number(_LIMITS[sensor.part])
+
+
+def heat_limits(choices: Choices) -> dict[str, float]:
+    """At which temperature each part stops, by the part's name."""
+    return {part: choices.number(name) for part, name in _LIMITS.items()}
 
 
 def _fans(situation: Situation) -> Verdict | None:

@@ -9,7 +9,7 @@ import pytest
 from app.agent import events, on_coordinator
 from app.agent.machine import _HANDLERS
 
-EVENTS = ["Enrolled", "Recalled", "ContactReply", "ContactFailed"]
+EVENTS = ["Enrolled", "Recalled", "ContactReply", "ContactFailed", "LabRefused"]
 
 
 @pytest.mark.parametrize("event", EVENTS)

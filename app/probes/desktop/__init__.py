@@ -1,0 +1,1 @@
+"""What the desktop of a session tells: windows, D-Bus services. No probe decides anything."""

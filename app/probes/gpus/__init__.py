@@ -1,0 +1,1 @@
+"""What graphics cards tell, by vendor, and who uses them. No probe decides anything."""

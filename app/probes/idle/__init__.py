@@ -1,0 +1,1 @@
+"""Whether a person uses the machine: many sources, one answer (`merge.py`)."""
