@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 from gpugoblin.graph.grad import backward as backward_of
@@ -112,7 +113,7 @@ def _with_backward(
     last = not any(port.kind == "activation" for port in outputs)
     keep = range(len(seeds), len(ends)) if last else ()
     unit = (len(seeds) + outputs.index(Port("output", loss)),) if has_loss else ()
-    graph, got = backward_of(whole, wrt, of=range(len(seeds)), units=unit, keep=keep)
+    graph, got = _backward(whole, tuple(wrt), len(seeds), unit, tuple(keep))
     if not got:
         return made
     results = [outputs[place - len(seeds)] for place in keep]
@@ -131,6 +132,14 @@ def _with_backward(
     )
 
 
+@lru_cache(maxsize=64)
+def _backward(
+    whole: Graph, wrt: tuple[int, ...], seeds: int, units: tuple[int, ...], keep: tuple[int, ...]
+) -> tuple[Graph, tuple[int, ...]]:
+    """Models repeat their layers, and a search its questions: equal stages are made once."""
+    return backward_of(whole, wrt, of=range(seeds), units=units, keep=keep)
+
+
 def _makes(line: Line, value: int, start: int, stop: int) -> bool:
     """Whether a program's output is this stage's: inputs and constants are the last one's."""
     place = line.makers.get(value, len(line.spine) - 1)
@@ -139,14 +148,19 @@ def _makes(line: Line, value: int, start: int, stop: int) -> bool:
 
 def _crossing(line: Line, start: int, stop: int) -> tuple[list[int], list[int]]:
     """Values that the span makes for later stages, and those that it reads beside them."""
+    program = line.graph
     own: list[int] = []
-    passed: list[int] = []
-    for value, maker in line.makers.items():
-        if line.last_readers.get(value, -1) >= stop:
-            if start <= maker < stop:
-                own.append(value)
-            elif maker < start and any(value in line.reads[p] for p in range(start, stop)):
-                passed.append(value)
+    passed: set[int] = set()
+    for place in range(start, stop):
+        number = line.spine[place]
+        first = line.firsts[number]
+        made = range(first, first + len(program.nodes[number].outputs))
+        own += [value for value in made if line.last_readers.get(value, -1) >= stop]
+        passed |= {
+            value
+            for value in line.reads[place]
+            if line.makers.get(value, start) < start and line.last_readers[value] >= stop
+        }
     return sorted(own), sorted(passed)
 
 

@@ -48,9 +48,10 @@ class TrainingStage:
         forward, inputs, outputs: its graph, and what each input and output of it is.
         backward, backward_inputs, backward_outputs: the same for its gradients; the first inputs
             are those of `forward`. None where nothing of the stage has a gradient.
-        forward_plan, backward_plan: the tasks of these graphs, one each unless `tiled`.
+        forward_plan, backward_plan: the tasks of these graphs, one each (`SinglePlan`) unless
+            `tiled`.
         forward_needed: whether a step of training runs the forward by itself.
-        tiled: whether a plan has more than one task.
+        tiled: whether no engine holds it as it is, so that its plans are blockwise.
         peak_bytes: of the largest task of both plans (`gpugoblin.graph.memory`).
         forward_flops, backward_flops: of all tasks.
     """
@@ -100,5 +101,5 @@ class StagePlan:
 
     @property
     def tiled(self) -> bool:
-        """Whether a stage is more than a task in each direction."""
+        """Whether a stage may be more than a task in each direction."""
         return any(stage.tiled for stage in self.stages)

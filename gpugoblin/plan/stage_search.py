@@ -12,11 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
 
-from gpugoblin.catalog.spec import TensorSpec
+from gpugoblin.catalog.spec import FLOATS
 from gpugoblin.errors import PlanError
 from gpugoblin.graph.ir import Graph, Names
 from gpugoblin.graph.memory import bound
@@ -24,7 +25,7 @@ from gpugoblin.plan.blockwise import plan_blocks
 from gpugoblin.plan.cutting import Pace, Span, Weights, cut_for_bytes, cut_for_pace
 from gpugoblin.plan.figures import MAX_INPUTS
 from gpugoblin.plan.single import SinglePlan
-from gpugoblin.plan.spec import Limits, Plan
+from gpugoblin.plan.spec import Limits, Plan, PlanSummary
 from gpugoblin.plan.spine import Line, line_of
 from gpugoblin.plan.stage_graphs import Port, StageGraphs, stage_graphs
 from gpugoblin.plan.stage_plan import Activation, StagePlan, TrainingStage
@@ -40,6 +41,9 @@ _TRIES: Final = 6
 
 _STAGE_BYTES: Final = 64 * 1024
 """What a stage more is worth: its tasks have to be handed out."""
+
+_TILED_BYTES: Final = 1024
+"""And an operator more in a tiled stage."""
 
 _SLACK: Final = 1.02
 
@@ -97,9 +101,10 @@ class _Search:
     ) -> None:
         self._line, self._parameters, self._limits = line, parameters, limits
         self._loss, self._pace, self._most, self._names = loss, pace, most, names
+        self._specs = line.graph.specs()
         self._reached = _reached(line.graph, parameters)
         self._measured: dict[tuple[Span, frozenset[int] | None], _Measured] = {}
-        self._tiles: dict[Span, tuple[Plan, Plan | None]] = {}
+        self._tiles: set[Span] = set()
         self._tiled: dict[Span, float] = {}
         self._tries = 0
         copies = 1.0 if loss is None else 2.0
@@ -115,7 +120,7 @@ class _Search:
     def run(self) -> list[Span]:
         """The spans, each of which fits or is tiled."""
         whole = (0, len(self._line.spine))
-        if self._pace is None and self._fits(whole):
+        if self._pace is None and self._may_fit_whole() and self._fits(whole):
             return [whole]
         self._measure_kinds()
         best: list[Span] | None = None
@@ -135,6 +140,14 @@ class _Search:
             self._mark_oversized()
             best = [part for span in self._cut() for part in self._halves(span)]
         return best
+
+    def _may_fit_whole(self) -> bool:
+        """Quickly: inputs, outputs and gradients are there at once in any case."""
+        program = self._line.graph
+        given = sum(spec.nbytes for spec in (*program.inputs, *program.output_specs()))
+        gradients = sum(program.inputs[number].nbytes for number in self._parameters)
+        known = given + (gradients if self._loss is not None else 0)
+        return known <= self._limits.memory_bytes and len(program.inputs) <= MAX_INPUTS
 
     def finish(self, spans: list[Span]) -> StagePlan:
         """The stages, made from the last to the first: each knows then which gradients come."""
@@ -204,7 +217,7 @@ class _Search:
             each = [graphs.forward, *([graphs.backward] if graphs.backward else [])]
             known = self._measured[span, coming] = _Measured(
                 graphs,
-                peak_bytes=max(map(bound, each)),
+                peak_bytes=max(map(_bound, each)),
                 inputs=max(max(len(one.inputs), len(one.outputs)) for one in each),
                 largest_bytes=max(_largest(one) for one in each),
             )
@@ -254,7 +267,7 @@ class _Search:
             last = len(self._line.spine)
             for start in range(max(0, place - _REACH), place + 1):
                 for stop in range(place + 1, min(last, place + 1 + _REACH) + 1):
-                    self._tiled[start, stop] = float(_STAGE_BYTES * (stop - start))
+                    self._tiled[start, stop] = float(_TILED_BYTES * (stop - start))
 
     def _measure_kinds(self) -> None:
         """Measures the largest operators by themselves, once for all that are alike."""
@@ -264,15 +277,22 @@ class _Search:
         for place in sorted(range(len(sizes)), key=lambda place: -sizes[place]):
             if sizes[place] < limit:
                 break
-            graphs = stage_graphs(
-                self._line, place, place + 1, weights=(), loss=None, reached=self._reached
-            )
-            kind = graphs.forward, tuple(port.kind for port in graphs.inputs)
+            kind = self._kind(place)
             if kind not in known:
                 if len(known) >= _KINDS:
                     continue
                 known[kind] = self._measure((place, place + 1)).peak_bytes
             self._settle(place, known[kind], fits=known[kind] <= self._limits.memory_bytes)
+
+    def _kind(self, place: int) -> object:
+        """Equal for operators of which one needs as much as the other."""
+        line, node = self._line, self._line.graph.nodes[self._line.spine[place]]
+        specs = self._specs
+        operands = tuple(
+            (specs[value], value in self._reached, value in self._parameters)
+            for value in node.inputs
+        )
+        return node.operator, node.attributes, operands, len(line.takes[place])
 
     def _tile(self, span: Span) -> bool:
         """Whether a span that no engine holds can be cut into tiles."""
@@ -282,12 +302,13 @@ class _Search:
             return True
         graphs = self._measure(span).graphs
         try:
-            forward = plan_blocks(graphs.forward, self._limits)
-            backward = plan_blocks(graphs.backward, self._limits) if graphs.backward else None
+            for graph in (graphs.backward, graphs.forward):
+                if graph is not None:
+                    _tile_plan(graph, self._limits)
         except PlanError as error:
             self._refuse(span, error)
             return False
-        self._tiles[span] = forward, backward
+        self._tiles.add(span)
         return True
 
     def _refuse(self, span: Span, error: PlanError) -> None:
@@ -333,10 +354,13 @@ class _Search:
         forward: Plan = SinglePlan(graphs.forward)
         backward: Plan | None = SinglePlan(graphs.backward) if graphs.backward else None
         if not measured.fits(self._limits):
-            forward = plan_blocks(graphs.forward, self._limits)
-            backward = plan_blocks(graphs.backward, self._limits) if graphs.backward else None
+            forward = _tile_plan(graphs.forward, self._limits)
+            backward = _tile_plan(graphs.backward, self._limits) if graphs.backward else None
         plans = [forward, *([backward] if backward else [])]
-        summaries = [plan.summary() for plan in plans]
+        summaries = [
+            _summary(plan.graph) if isinstance(plan, SinglePlan) else plan.summary()
+            for plan in plans
+        ]
         numbers = set(self._line.spine[slice(*span)]).union(*self._line.takes[slice(*span)])
         return TrainingStage(
             number=number,
@@ -356,11 +380,27 @@ class _Search:
             backward_plan=backward,
             forward_needed=backward is None
             or any(port.kind == "activation" for port in graphs.outputs),
-            tiled=any(plan.count > 1 for plan in plans),
+            tiled=not measured.fits(self._limits),
             peak_bytes=max(one.memory_bound_bytes for one in summaries),
             forward_flops=summaries[0].flops,
             backward_flops=summaries[1].flops if backward else 0,
         )
+
+
+@lru_cache(maxsize=256)
+def _bound(graph: Graph) -> int:
+    return bound(graph)
+
+
+@lru_cache(maxsize=64)
+def _summary(graph: Graph) -> PlanSummary:
+    return SinglePlan(graph).summary()
+
+
+@lru_cache(maxsize=16)
+def _tile_plan(graph: Graph, limits: Limits) -> Plan:
+    """The tiles of a stage's graph, made once for the search and the result. Raises PlanError."""
+    return plan_blocks(graph, limits)
 
 
 def _largest(graph: Graph) -> int:
@@ -368,18 +408,18 @@ def _largest(graph: Graph) -> int:
 
 
 def _reached(program: Graph, parameters: Collection[int]) -> frozenset[int]:
-    """The float32 values that depend on parameters through float32 values."""
+    """The floats that depend on parameters through floats."""
     reached = set(parameters)
     for first, node in program.numbered_nodes():
         if any(value in reached for value in node.inputs):
             reached |= {
-                first + place for place, spec in enumerate(node.outputs) if spec.dtype == "float32"
+                first + place for place, spec in enumerate(node.outputs) if spec.dtype in FLOATS
             }
     return frozenset(reached)
 
 
 def _activations(program: Graph, stages: list[TrainingStage]) -> tuple[Activation, ...]:
-    specs: tuple[TensorSpec, ...] = program.specs()
+    specs = program.specs()
     makers = {
         port.number: stage.number
         for stage in stages

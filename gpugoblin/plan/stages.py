@@ -51,9 +51,9 @@ def split_stages(
 
     Args:
         program: a graph that passes `check`; its inputs are data, labels, keys and weights.
-        parameters: numbers of the float32 inputs that are weights: they get gradients.
+        parameters: numbers of the float inputs that are weights: they get gradients.
         limits: of the smallest useful card.
-        loss: number of the output whose gradient is meant, a float32 of one element; None for
+        loss: number of the output whose gradient is meant, a float of one element; None for
             inference: stages then have no backward.
         objective: `bytes`: the fewest bytes at the cuts. `pace`: at most `most_stages` stages of
             which the slowest is as fast as it can be, for the contributor that `pace` describes.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from hypothesis import strategies as st
 
 from gpugoblin.catalog.formula_build import call_formula
 from gpugoblin.catalog.spec import Array, TensorSpec
@@ -13,7 +14,7 @@ from gpugoblin.graph.ir import Graph
 from gpugoblin.plan.stages import Port, StagePlan
 from tests.helpers.plans import run_plan
 
-__all__ = ["arrays_for", "run_stages", "transformer"]
+__all__ = ["arrays_for", "run_stages", "trainable", "transformer"]
 
 
 def run_stages(
@@ -92,3 +93,41 @@ def transformer(
     losses = build.add("cross_entropy", [logits, labels], axis=1)
     loss = build.add("reduce", [losses], function="mean", axes=(0,), keepdims=False)
     return build.build([loss]), tuple(parameters)
+
+
+@st.composite
+def trainable(draw: st.DrawFn) -> tuple[Graph, tuple[int, ...]]:
+    """A random program with a loss, (its graph, the numbers of its parameters): chains with
+    residual streams, weights that are used again, masks, integers and several outputs."""
+    build = GraphBuilder()
+    rows, width = draw(st.integers(1, 5)), draw(st.integers(1, 6))
+    x = build.input(TensorSpec("float32", (rows, width)))
+    ids = build.input(TensorSpec("int64", (rows,)))
+    weights = [build.input(TensorSpec("float32", (width, width))) for _ in range(3)]
+    table = build.input(TensorSpec("float32", (8, width)))
+    parameters = (2, 3, 4, 5)
+    found = [x, build.add("gather", [table, ids], axis=0)]
+    for _ in range(draw(st.integers(2, 12))):
+        value = draw(st.sampled_from([*found, *found[-2:]]))
+        kind = draw(st.sampled_from(["matmul", "tanh", "add", "softmax", "mask", "detached"]))
+        if kind == "matmul":
+            made = build.add("matmul", [value, draw(st.sampled_from(weights))])
+        elif kind == "add":
+            other = draw(st.sampled_from(found))
+            made = build.add("formula", [value, other], tree=call_formula("add"))
+        elif kind == "softmax":
+            made = build.add("softmax", [value], axis=1)
+        elif kind == "mask":
+            row = build.add("reshape", [build.add("iota", [], count=rows)], shape=(rows, 1))
+            seen = build.add("formula", [row, ids], tree=call_formula("ge")) if rows == 1 else row
+            mask = build.add("cast", [seen], dtype="float32")
+            made = build.add("formula", [value, mask], tree=call_formula("mul"))
+        elif kind == "detached":
+            whole = build.add("cast", [value], dtype="int64")
+            made = build.add("cast", [whole], dtype="float32")
+        else:
+            made = build.add("formula", [value], tree=call_formula("tanh"))
+        found.append(made)
+    last = found[-1]
+    loss = build.add("reduce", [last], function="sum", axes=(0, 1), keepdims=False)
+    return build.build([loss, draw(st.sampled_from(found))]), parameters

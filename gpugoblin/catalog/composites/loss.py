@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from gpugoblin.catalog.along import take_along
 from gpugoblin.catalog.building import expression, reduced, reshaped
 from gpugoblin.catalog.composite import composite
-from gpugoblin.catalog.composites.activation import log_softmax_steps
+from gpugoblin.catalog.composites.activation import log_softmax_steps, softmax_steps
 from gpugoblin.catalog.formula_build import FormulaBuilder
 from gpugoblin.catalog.rules import (
     int_attribute,
@@ -19,7 +20,7 @@ from gpugoblin.catalog.rules import (
     shapes_error,
 )
 from gpugoblin.catalog.samples import ints, normal, sample, special, strided
-from gpugoblin.catalog.spec import FLOATS, Attribute, Attributes, Builder, TensorSpec
+from gpugoblin.catalog.spec import FLOATS, Attribute, Attributes, Builder, Split, TensorSpec
 
 __all__ = ["OPERATORS", "labelled"]
 
@@ -69,6 +70,57 @@ def _entropy(builder: Builder, inputs: Sequence[int], attributes: Attributes) ->
     return (labelled(builder, logs, labels, axis, ignored),)
 
 
+def _entropy_splits(inputs: Sequence[TensorSpec], attributes: Attributes) -> tuple[Split, ...]:
+    """Examples are independent, which the lookup of labels in the decomposition hides."""
+    axis, rank = int_attribute(attributes, "axis"), inputs[0].rank
+    found = [Split(f"i{axis}", "whole", (axis, None), None)]
+    for at in range(rank):
+        if at != axis:
+            label = at if at < axis else at - 1
+            found.append(Split(f"i{at}", "parallel", (at, label), label))
+    return tuple(found)
+
+
+def _entropy_grad(
+    builder: Builder,
+    inputs: Sequence[int],
+    outputs: Sequence[int],
+    seeds: Sequence[int | None],
+    attributes: Attributes,
+) -> tuple[int | None, ...]:
+    """(softmax - 1 at the label) times the seed, element by element: unlike the derivative of the
+    lookup, a scatter, it can be cut along every axis."""
+    scores, labels = inputs
+    axis, ignored = int_attribute(attributes, "axis"), int_attribute(attributes, "ignored")
+    shape, dtype, spec = (
+        builder.spec(scores).shape,
+        builder.spec(scores).dtype,
+        builder.spec(labels),
+    )
+    column = (*spec.shape[:axis], 1, *spec.shape[axis:])
+    line = tuple(extent if at == axis else 1 for at, extent in enumerate(shape))
+    wide = labels if spec.dtype == "int64" else builder.add("cast", [labels], dtype="int64")
+    places = reshaped(builder, builder.add("iota", [], count=shape[axis]), line)
+
+    def write(build: FormulaBuilder, part: int, label: int, place: int, seed: int) -> int:
+        one, zero = build.const(dtype, 1.0), build.const(dtype, 0.0)
+        here = build.call("where", build.call("eq", label, place), one, zero)
+        share = build.call("mul", build.call("sub", part, here), seed)
+        skip = build.call("eq", label, build.const("int64", ignored))
+        return build.call("where", skip, zero, share)
+
+    seed = seeds[0]
+    if seed is None:
+        return None, None
+    operands = [
+        softmax_steps(builder, scores, axis),
+        reshaped(builder, wide, column),
+        places,
+        reshaped(builder, seed, column),
+    ]
+    return expression(builder, operands, write), None
+
+
 def _require_square(inputs: Sequence[TensorSpec], attributes: Attributes) -> None:
     same_dtype("mse", inputs, FLOATS)
     if inputs[0].shape != inputs[1].shape:
@@ -88,27 +140,31 @@ def _square(builder: Builder, inputs: Sequence[int], attributes: Attributes) -> 
 
 
 OPERATORS: Final = (
-    composite(
-        "cross_entropy",
-        (2, 2),
-        (
-            Attribute("axis", "int"),
-            Attribute("ignored", "int", required=False, default=-100),
+    replace(
+        composite(
+            "cross_entropy",
+            (2, 2),
+            (
+                Attribute("axis", "int"),
+                Attribute("ignored", "int", required=False, default=-100),
+            ),
+            _require_entropy,
+            _entropy,
+            (
+                sample("rows", normal(5, 4), ints(5, low=0, high=3), axis=1),
+                sample("plane", normal(2, 4, 3), ints(2, 3, dtype="int64", low=0, high=3), axis=1),
+                sample("ignored", normal(6, 3), ints(6, low=0, high=2), axis=1, ignored=1),
+                sample("line", normal(4), ints(low=0, high=3), axis=0),
+                sample("empty", normal(0, 4), ints(0, low=0, high=3), axis=1),
+                sample("size_1", normal(1, 1), ints(1, low=0, high=0), axis=1),
+                sample("strided", strided(normal(3, 4)), ints(3, low=0, high=3), axis=1),
+                sample("special", special(4, 6), ints(4, low=0, high=5), axis=1),
+            ),
+            "For each example the negative logarithm of softmax along an axis at its label; 0 where"
+            " the label is `ignored`. Any other label that is negative or too large is an error.",
+            grad=_entropy_grad,
         ),
-        _require_entropy,
-        _entropy,
-        (
-            sample("rows", normal(5, 4), ints(5, low=0, high=3), axis=1),
-            sample("plane", normal(2, 4, 3), ints(2, 3, dtype="int64", low=0, high=3), axis=1),
-            sample("ignored", normal(6, 3), ints(6, low=0, high=2), axis=1, ignored=1),
-            sample("line", normal(4), ints(low=0, high=3), axis=0),
-            sample("empty", normal(0, 4), ints(0, low=0, high=3), axis=1),
-            sample("size_1", normal(1, 1), ints(1, low=0, high=0), axis=1),
-            sample("strided", strided(normal(3, 4)), ints(3, low=0, high=3), axis=1),
-            sample("special", special(4, 6), ints(4, low=0, high=5), axis=1),
-        ),
-        "For each example the negative logarithm of softmax along an axis at its label; 0 where "
-        "the label is `ignored`. Any other label that is negative or too large is an error.",
+        splits=_entropy_splits,
     ),
     composite(
         "mse",

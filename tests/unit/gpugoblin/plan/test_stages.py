@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from gpugoblin.errors import PlanError
 from gpugoblin.graph.grad import gradient
@@ -12,7 +14,7 @@ from gpugoblin.graph.ir import Graph, Names
 from gpugoblin.graph.memory import bound
 from gpugoblin.plan.spec import Limits
 from gpugoblin.plan.stages import Pace, StagePlan, split_stages
-from tests.helpers.stages import arrays_for, run_stages, transformer
+from tests.helpers.stages import arrays_for, run_stages, trainable, transformer
 
 PROGRAM, PARAMETERS = transformer(3, 16, 8, 32)
 
@@ -121,3 +123,50 @@ def test_a_layer_that_fits_nowhere_is_named() -> None:
     assert caught.value.code == "plan_layer_does_not_fit"
     assert str(caught.value.fields["layer"]).startswith("model.py:")
     assert number < len(PROGRAM.nodes)
+
+
+def random_program(data: st.DataObject) -> None:
+    """No task over the limit, and the gradients of the whole; or a refusal that names a layer."""
+    program, parameters = data.draw(trainable())
+    share = data.draw(st.sampled_from([0.25, 0.4, 0.6, 0.8, 1.0]))
+    limits = Limits(int(bound(gradient(program, parameters)) * share))
+    try:
+        plan = split_stages(program, parameters=parameters, limits=limits)
+    except PlanError as error:
+        refused = error.code, str(error.fields["layer"]).split()[0]
+        if refused != ("plan_layer_does_not_fit", "node"):
+            raise
+        return
+    require_rules(plan, limits)
+    require_like_whole(plan, program, parameters)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_random_programs(data: st.DataObject) -> None:
+    random_program(data)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@settings(max_examples=5000, deadline=None)
+@given(st.data())
+def test_many_random_programs(data: st.DataObject) -> None:
+    random_program(data)
+
+
+def test_a_head_larger_than_an_engine_is_tiled() -> None:
+    """A vocabulary so wide that its product fits no task; the blocks before it are stages."""
+    program, parameters = transformer(1, 16, 64, 2048, tied=False)
+    limits = Limits(600_000)
+    plan = split_stages(program, parameters=parameters, limits=limits)
+    assert plan.tiled
+    require_rules(plan, limits)
+    for stage in plan.stages:
+        for tasks in (stage.forward_plan, stage.backward_plan):
+            if tasks is not None:
+                assert all(
+                    tasks.task(n).memory_bound_bytes <= limits.memory_bytes
+                    for n in range(tasks.count)
+                )
+    require_like_whole(plan, program, parameters)
