@@ -14,11 +14,17 @@ from pathlib import Path
 
 import psutil
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests import deadline
 
 GRACE_S = 2.0
 PATIENT_PATHS = ("/dev/urandom", "/dev/null", "anon_inode:[pidfd]")
+
+
+# How long an example takes says how busy the machine is, not whether the code is right.
+settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("patient")
 
 
 def pytest_configure(config: pytest.Config) -> None:

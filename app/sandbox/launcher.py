@@ -85,6 +85,8 @@ class Launcher:
 
 
 def _work(orders: queue.SimpleQueue[_Job | None]) -> None:
-    os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)
+    own = threading.get_native_id()
+    # A program that is nicer already stays so; only root might become less nice.
+    os.setpriority(os.PRIO_PROCESS, own, max(NICE, os.getpriority(os.PRIO_PROCESS, own)))
     while (job := orders.get()) is not None:
         job()

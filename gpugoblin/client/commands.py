@@ -48,8 +48,9 @@ def job(words: Sequence[str]) -> int:
     parser.add_argument(
         "verb",
         choices=sorted(verbs),
-        help="show: how it stands; wait: until it is done; cancel: end it and delete its result; "
-        "delete: remove it, saved files stay; certificate: how its results were checked",
+        help="show: how it stands; wait: until it is done; cancel: end it, its verified part "
+        "is kept for a week; delete: remove it, saved files stay; "
+        "certificate: how its results were checked",
     )
     parser.add_argument("name", help="the job's name or id")
     parser.add_argument("--timeout", type=float, metavar="SECONDS", help="wait no longer than this")

@@ -135,7 +135,8 @@ class Job:
                 500,
                 code,
                 f"Job {info.name!r} failed: {text}",
-                "Verified parts are kept; job.events() shows what led to it.",
+                "When the cause is gone, submit it again: what was verified is not computed again. "
+                "job.events() shows what led to it.",
                 {"name": info.name},
             )
         if info.state == "cancelled":
@@ -172,7 +173,11 @@ class Job:
         return arrays[number]
 
     def cancel(self) -> None:
-        """Asks the node to stop. Cards are freed at once; the unfinished result is deleted."""
+        """Asks the node to stop. Cards are freed at once.
+
+        What is verified is kept for a week: the same computation under the same name goes on from
+        there. `delete` lets go of it at once.
+        """
         self._info = self._link.transport.call(
             "POST", f"{self._path()}/cancel", JobInfo, repeatable=True
         )

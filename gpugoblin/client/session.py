@@ -186,7 +186,12 @@ class Session:
         if unnamed:
             options = {**options, "name": fresh_id("compute")}
         job = self.save(arrays, None, block_axis, options)
-        job.wait(timeout)
+        try:
+            job.wait(timeout)
+        except ClientError as ended:
+            if unnamed and ended.code == "job_cancelled":
+                job.delete()  # nobody can go on with it
+            raise
         numbers = tuple(array.numpy() for array in job.arrays)
         if unnamed:
             job.delete()

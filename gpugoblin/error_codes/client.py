@@ -226,7 +226,7 @@ _JOBS: dict[str, ErrorCode] = {
     ),
     "job_cancelled": ErrorCode(
         what="Job {name!r} was cancelled after {verified} of {tasks} tasks.",
-        next_step="Submit it again under another name; its unfinished result was deleted.",
+        next_step="Submit it again to go on from there, or delete it.",
     ),
     "output_unknown": ErrorCode(
         what="Job {name!r} has {count} outputs; there is none numbered {output}.",

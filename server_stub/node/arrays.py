@@ -44,6 +44,7 @@ __all__ = [
     "open_array",
     "publish",
     "read_box",
+    "require_place",
     "write_box",
 ]
 
@@ -201,7 +202,7 @@ def create_result(
             `disk_full`, `disk_failed`.
     """
     final = Path(path)
-    _require_place(final, kind, overwrite)
+    require_place(final, kind, overwrite)
     temporary = final.with_name(f".{final.name}.{fresh_id('result')}")
     with io_errors(temporary):
         temporary.parent.mkdir(parents=True, exist_ok=True)
@@ -220,8 +221,12 @@ def create_result(
     return ArrayFile(kind, str(temporary), dtype, shape, member, offset)
 
 
-def _require_place(final: Path, kind: str, overwrite: bool) -> None:
-    """What a result replaces is an array of its own form, never a directory of other things."""
+def require_place(final: Path, kind: str, overwrite: bool) -> None:
+    """What a result replaces is an array of its own form, never a directory of other things.
+
+    Raises:
+        StoreError: `array_exists` without `overwrite`, `array_not_replaced` with it.
+    """
     if not final.exists():
         return
     if not overwrite:
@@ -242,7 +247,7 @@ def publish(result: ArrayFile, path: str, *, overwrite: bool = False) -> ArrayFi
     """
     temporary, final = Path(result.path), Path(path)
     if temporary.exists():
-        _require_place(final, result.kind, overwrite)
+        require_place(final, result.kind, overwrite)
         with io_errors(final):
             if result.kind == "zarr" and final.exists():
                 discard(ArrayFile("zarr", path, result.dtype, result.shape))

@@ -1,4 +1,5 @@
-"""Files that a crash left behind: results that no row names, uploads that nobody awaits.
+"""Files that nobody needs: of ended jobs, and what a crash left behind, results that no row names
+and uploads that nobody awaits.
 
 Owns: finding and deleting them. Must not: delete what a row names, or anything in a researcher's
 directory that does not have the form of a result's temporary name.
@@ -15,14 +16,23 @@ from typing import Final, Protocol, TypeVar
 
 from gpugoblin.blobs.store import BlobStore
 from gpugoblin.errors import StoreError
+from server_stub.node import results
 from server_stub.node.arrays import discard
 from server_stub.node.settings import NodeSettings
-from server_stub.node.state import places
+from server_stub.node.state import arrays, ended, places
 from server_stub.node.state.words import Step
 from server_stub.node.store.protocol import Store, Tx
 from server_stub.node.work import ArrayFile
 
-__all__ = ["Host", "drop_parts", "drop_uploads", "forget", "sweep"]
+__all__ = [
+    "Host",
+    "discard_results",
+    "drop_parts",
+    "drop_uploads",
+    "forget",
+    "make_room",
+    "sweep",
+]
 
 T = TypeVar("T")
 
@@ -45,6 +55,8 @@ class Host(Protocol):
 
     async def handle(self, handler: Callable[[Step], T]) -> T: ...
 
+    async def persist(self, handler: Callable[[Step], T]) -> T: ...
+
 
 async def sweep(host: Host) -> None:
     """Before anything else is done after a start: deletes what the last life left half made."""
@@ -53,6 +65,29 @@ async def sweep(host: Host) -> None:
     settled = await asyncio.to_thread(_sweep, host.settings.arrays_root, noted, known)
     await forget(host, *settled)
     await drop_uploads(host)
+
+
+async def discard_results(host: Host, job: str) -> None:
+    """Deletes the unfinished results of a job that has given them up."""
+    rows = await host.store.read(lambda tx: arrays.of_job(tx, job))
+    await asyncio.to_thread(results.discard, rows)
+    await host.persist(lambda step: arrays.discarded(step, job))
+
+
+async def make_room(host: Host) -> bool:
+    """Gives up all that ended jobs keep; False when there is nothing of it."""
+
+    def body(step: Step) -> list[str]:
+        found = ended.kept_jobs(step.tx)
+        for job in found:
+            ended.give_up(step, job)
+        return found
+
+    given_up = await host.handle(body)
+    for job in given_up:
+        log.info("the disk is full: what was verified of the ended job %s is deleted", job)
+        await discard_results(host, job)
+    return bool(given_up)
 
 
 async def forget(host: Host, *notes: str) -> None:

@@ -31,6 +31,7 @@ from server_stub.node.state import (
     arrays,
     blobs,
     dispatch,
+    ended,
     events,
     jobs,
     leases,
@@ -210,7 +211,7 @@ class Node:
             case FinishJob():
                 self._spawn(self._finish(effect.job))
             case DiscardResults():
-                self._spawn(self._discard(effect.job))
+                self._spawn(leftovers.discard_results(self, effect.job))
             case DropUploads():
                 self._spawn(leftovers.drop_parts(self, effect.lease, effect.outputs))
             case DropBlob():
@@ -220,12 +221,12 @@ class Node:
         """One upload of an array at a time."""
         return self._uploads.setdefault(array, asyncio.Lock())
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+    def _spawn(self, work: Coroutine[Any, Any, object]) -> None:
         task = asyncio.create_task(self._logged(work))
         self._spawned.add(task)
         task.add_done_callback(self._spawned.discard)
 
-    async def _logged(self, work: Coroutine[Any, Any, None]) -> None:
+    async def _logged(self, work: Coroutine[Any, Any, object]) -> None:
         try:
             await work
         except GoblinError as error:
@@ -244,11 +245,6 @@ class Node:
             return
         await self.persist(lambda step: jobs.finish(step, job))
         self.planner.forget(job)
-
-    async def _discard(self, job: str) -> None:
-        rows = await self.store.read(lambda tx: arrays.of_job(tx, job))
-        await asyncio.to_thread(results.discard, rows)
-        await self.persist(lambda step: arrays.discarded(step, job))
 
     async def wait_change(self, job: str, timeout_s: float) -> None:
         """Returns when the job has changed, or after `timeout_s`."""
@@ -277,6 +273,8 @@ class Node:
         log.warning("%s of task %s: %s", effect.purpose, effect.task, error)
         if again:
             await self.persist(lambda step: answers.waiting(step, effect, error))
+            if error.code == "disk_full":
+                self._spawn(leftovers.make_room(self))
         else:
             await self.persist(
                 lambda step: verdicts.work_failed(
@@ -353,8 +351,9 @@ class Node:
             raise
 
     async def _tidy(self) -> None:
-        """Uploads that nobody used, or goes on with, go."""
+        """Uploads that nobody used, or goes on with, go; and what ended jobs kept for long."""
         await leftovers.drop_uploads(self)
+        await self.handle(ended.outdated)
         rows = await self.handle(arrays.unused_uploads)
         await asyncio.to_thread(results.discard, rows)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from gpugoblin.catalog.spec import TensorSpec
-from gpugoblin.errors import NodeError
+from gpugoblin.errors import NodeError, StoreError
 from gpugoblin.ids import fresh_id
 from gpugoblin.wire.messages.job import OutputSave
 from server_stub.node import arrays as files
@@ -19,7 +19,7 @@ from server_stub.node.items import array_file
 from server_stub.node.state.arrays import ArrayRow, NewArray
 from server_stub.node.work import ArrayFile
 
-__all__ = ["check_places", "create", "discard", "publish", "require_outside"]
+__all__ = ["are_whole", "check_places", "create", "discard", "publish", "require_outside"]
 
 SUFFIX: Final = {"npy": ".npy", "zarr": ".zarr", "safetensors": ".safetensors"}
 
@@ -103,6 +103,21 @@ def _create_one(
         fingerprint="0" * 64, stored_bytes=0, complete=False, ours=ours, final_path=path,
         overwrite=save.overwrite,
     )  # fmt: skip
+
+
+def are_whole(rows: Sequence[ArrayRow], overwrites: Sequence[bool]) -> bool:
+    """Whether the unfinished results of an ended job can still be written into.
+
+    Raises:
+        StoreError: `array_exists`, `array_not_replaced`: something stands at their places now.
+    """
+    for row, overwrite in zip(rows, overwrites, strict=True):
+        files.require_place(Path(row.final_path), row.kind, overwrite)
+        try:
+            files.open_array(array_file(row), writable=True).close()
+        except StoreError:
+            return False
+    return True
 
 
 def publish(rows: Sequence[ArrayRow]) -> None:

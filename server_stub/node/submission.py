@@ -24,7 +24,7 @@ from gpugoblin.ids import GraphHash, JobId
 from gpugoblin.plan.spec import Limits, Plan
 from gpugoblin.units import format_bytes, format_seconds
 from gpugoblin.wire.messages.job import JobInfo, JobSubmit, LostWork, PlanReply, VerifiedBy
-from server_stub.node import estimate, leftovers, results
+from server_stub.node import estimate, leftovers, results, resuming
 from server_stub.node.executors.base import Fleet
 from server_stub.node.node import Node
 from server_stub.node.planning import operators_of, total_bytes_moved, write_limits
@@ -49,7 +49,8 @@ class _Choice:
 
 
 async def submit(node: Node, owner: str, message: JobSubmit, *, local: bool) -> JobInfo:
-    """Starts a job, attaches to one, or (dry run) only says how it would go.
+    """Starts a job, attaches to one, takes up one that failed or was cancelled, or (dry run) only
+    says how it would go.
 
     Args:
         local: the caller is on this machine and may name files.
@@ -69,7 +70,15 @@ async def submit(node: Node, owner: str, message: JobSubmit, *, local: bool) -> 
     attached = await node.store.read(lambda tx: _same_job(tx, owner, message.name, content))
     if attached is not None:
         return await node.store.read(lambda tx: jobs.info(tx, attached, attached=True))
-    _require_disk(node, message, choice)
+    resumed = await resuming.take_up(node, owner, message, content)
+    if resumed is not None:
+        return resumed
+    try:
+        _require_disk(node, message, choice)
+    except NodeError:
+        if not await leftovers.make_room(node):
+            raise
+        _require_disk(node, message, choice)
     return await _begin(node, owner, message, graph, content, choice)
 
 

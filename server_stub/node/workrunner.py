@@ -10,13 +10,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
 from typing import Final, Protocol
 
 from gpugoblin.errors import GoblinError, NodeError
 from server_stub.node.items import work_id
-from server_stub.node.state.words import Purpose, RunWork
+from server_stub.node.state.words import RunWork
 from server_stub.node.work import Reply, Work
 
 __all__ = ["TRANSIENT", "Pool", "WorkRunner"]
@@ -53,7 +53,7 @@ class WorkRunner:
         self._failed = failed
         self._retry_s = retry_s
         self._running: dict[str, asyncio.Task[None]] = {}
-        self._started_s: dict[str, tuple[Purpose, float]] = {}
+        self._effects: dict[str, tuple[RunWork, float]] = {}
         self._prepare = asyncio.Semaphore(prepare_limit)
 
     def start(self, effect: RunWork) -> None:
@@ -61,7 +61,7 @@ class WorkRunner:
         name = work_id(effect)
         if name in self._running:
             return
-        self._started_s[name] = (effect.purpose, time.monotonic())
+        self._effects[name] = (effect, time.monotonic())
         self._running[name] = asyncio.create_task(self._guarded(name, effect))
 
     def validator_wait_s(self) -> float:
@@ -69,8 +69,8 @@ class WorkRunner:
         now_s = time.monotonic()
         ages = [
             now_s - started_s
-            for purpose, started_s in self._started_s.values()
-            if purpose in ("recompute", "judge")
+            for effect, started_s in self._effects.values()
+            if effect.purpose in ("recompute", "judge")
         ]
         return max(ages, default=0.0)
 
@@ -78,6 +78,19 @@ class WorkRunner:
     def busy(self) -> int:
         """Items under way."""
         return len(self._running)
+
+    async def drained(self, tasks: Collection[int]) -> None:
+        """Returns when no worker can write a new result of any of these tasks any more.
+
+        A fold writes what is verified already, however often.
+        """
+        wanted = frozenset(tasks)
+        while busy := [
+            self._running[name]
+            for name, (effect, _) in self._effects.items()
+            if effect.purpose not in ("prepare", "fold") and effect.task in wanted
+        ]:
+            await asyncio.wait(busy)
 
     async def stop(self) -> None:
         """Ends at once."""
@@ -107,7 +120,7 @@ class WorkRunner:
         own = asyncio.current_task()
         if self._running.get(name) is own:
             self._running.pop(name, None)
-            self._started_s.pop(name, None)
+            self._effects.pop(name, None)
 
     async def _run(self, name: str, effect: RunWork) -> None:
         while True:

@@ -15,6 +15,7 @@ import pytest
 
 from server_stub.node.state import (
     blobs,
+    ended,
     events,
     leases,
     outcome,
@@ -28,7 +29,7 @@ from server_stub.node.state import (
 from server_stub.node.state.words import RunWork, Step
 from tests.simulation.cast import Device, Shape, party
 from tests.simulation.invariants import check
-from tests.simulation.test_simulation import play
+from tests.simulation.test_simulation import interrupt, play
 from tests.simulation.world import World, trusted
 
 __all__: list[str] = []
@@ -212,6 +213,32 @@ def _stale_check_counts(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(verdicts, "checked", checked)
 
 
+def _going_on_forgets_what_was_used(patch: pytest.MonkeyPatch) -> None:
+    real = ended.resume
+
+    def resume(step: Step, job: str, *rest: Any) -> bool:
+        done = real(step, job, *rest)
+        for (task,) in step.tx.rows("select id from task where job = ? and state = 'used'", (job,)):
+            step.tx.change("update task set state = 'ready', winner = null where id = ?", (task,))
+        return done
+
+    patch.setattr(ended, "resume", resume)
+
+
+def _ending_drops_intermediates(patch: pytest.MonkeyPatch) -> None:
+    real = ended.end_tasks
+
+    def end_tasks(step: Step, job: str, state: str, culprit: int | None) -> None:
+        real(step, job, state, culprit)
+        ended._drop_outputs(step, job, "('')")
+
+    patch.setattr(ended, "end_tasks", end_tasks)
+
+
+def _interrupted(seed: int) -> None:
+    play(seed, interrupt)
+
+
 MUTANTS = (
     Mutant("no verification", _no_verification, (1, 2, 5)),
     Mutant("votes of one owner", _votes_of_one_owner, (1, 2, 3), collude),
@@ -230,6 +257,10 @@ MUTANTS = (
     Mutant("restart forgets local leases", _restart_forgets_local_leases, (14, 35, 56)),
     Mutant("diary skips", _diary_skips, (1, 2)),
     Mutant("nobody gives up on votes", _nobody_gives_up_on_votes, tuple(range(1, 24))),
+    Mutant(
+        "going on forgets what was used", _going_on_forgets_what_was_used, (0, 1, 2), _interrupted
+    ),
+    Mutant("ending drops intermediates", _ending_drops_intermediates, (2, 3, 6, 10), _interrupted),
     Mutant("a refused check counts", _stale_check_counts, (4, 8, 12, 16)),
 )
 

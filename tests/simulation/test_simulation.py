@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
+from gpugoblin.wire.messages.task import Constraints
+from server_stub.node.state import ended, jobs
 from tests.simulation.invariants import check
 from tests.simulation.world import Device, Shape, World, party, trusted
 
@@ -49,9 +53,15 @@ def build(seed: int) -> tuple[World, str]:
     return world, job
 
 
-def play(seed: int) -> World:
-    """Trouble for twenty minutes at most; then the world heals, and the job must end."""
+def play(seed: int, more: Callable[[World, str], None] | None = None) -> World:
+    """Trouble for twenty minutes at most; then the world heals, and the job must end.
+
+    Args:
+        more: further trouble, planned at the beginning.
+    """
     world, job = build(seed)
+    if more is not None:
+        more(world, job)
     try:
 
         def done() -> bool:
@@ -78,6 +88,49 @@ def _leaves_nothing(world: World) -> None:
 
     world.run(2000.0, over=lambda: held() == 0)
     assert held() == 0, "blobs are kept for nobody"
+
+
+def interrupt(world: World, job: str) -> None:
+    """Now and then the job is cancelled, or fails over one of its tasks, and goes on a while later:
+    what was used before is used still, and by the same results."""
+
+    def folds() -> set[tuple[object, ...]]:
+        return set(world.connection.execute("select task, slot, blob, at_s from fold").fetchall())
+
+    def end() -> None:
+        if world.state_of(job) != "running":
+            return
+        number = world.rng.randrange(8)
+        if world.rng.random() < 0.5:
+            world.try_handle(lambda step: jobs.cancel(step, job))
+        else:
+            world.try_handle(lambda step: jobs.fail(step, job, "disk_failed", number, "why"))
+        before = folds()
+        world.later(world.rng.uniform(0.0, 40.0), lambda: go_on(before))
+
+    def go_on(before: set[tuple[object, ...]]) -> None:
+        assert before <= folds(), "a used result was lost"
+        done = world.try_handle(
+            lambda step: ended.resume(step, job, Constraints(sandbox="none"), 0, [False])
+        )
+        if done is None or world.state_of(job) in ("failed", "cancelled"):
+            world.later(5.0, lambda: go_on(before))
+
+    for _ in range(world.rng.randrange(1, 6)):
+        world.later(world.rng.uniform(1.0, 150.0), end)
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_ending_and_going_on_changes_no_result(seed: int) -> None:
+    play(seed, interrupt)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("block", range(10))
+def test_ending_and_going_on_changes_no_result_in_many_worlds(block: int) -> None:
+    for seed in range(3000 + block * 50, 3050 + block * 50):
+        play(seed, interrupt)
 
 
 @pytest.mark.parametrize("seed", range(24))

@@ -508,6 +508,13 @@ class World:
 
         self.later(self.rng.uniform(0.0, period_s), again)
 
+    def is_given_up(self, job: str) -> bool:
+        """Whether an ended job has let its verified results go."""
+        row = self.connection.execute(
+            "select count(*) from array where job = ? and final_path = ''", (job,)
+        ).fetchone()
+        return bool(row[0])
+
     def state_of(self, job: str) -> str:
         row = self.connection.execute("select state from job where id = ?", (job,)).fetchone()
         return str(row[0])

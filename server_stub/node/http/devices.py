@@ -159,15 +159,22 @@ class Devices:
         key, store = f"{lease}-{slot}", self._node.store
         async with self._uploads.setdefault(key, asyncio.Lock()):
             blob, nbytes = await store.read(lambda tx: _awaited(tx, party, lease, slot))
-            state = await asyncio.to_thread(
-                _store, self._node.blobs, key, blob, nbytes, offset, body
-            )
             try:
-                await store.read(lambda tx: _awaited(tx, party, lease, slot))
-            except NodeError:
-                await self._take_back(key, blob)
-                raise
-        return replies.reply(state)
+                return replies.reply(
+                    await asyncio.to_thread(
+                        _store, self._node.blobs, key, blob, nbytes, offset, body
+                    )
+                )
+            finally:
+                # Its end may also be what made the writing fail; then the end is what is told.
+                await self._still_awaited(party, lease, slot, blob)
+
+    async def _still_awaited(self, party: Party, lease: str, slot: int, blob: str) -> None:
+        try:
+            await self._node.store.read(lambda tx: _awaited(tx, party, lease, slot))
+        except NodeError:
+            await self._take_back(f"{lease}-{slot}", blob)
+            raise
 
     async def _take_back(self, key: str, blob: str) -> None:
         """The lease ended while a piece was written: nobody else would delete what it left."""

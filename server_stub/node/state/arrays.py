@@ -188,13 +188,9 @@ def discarded(step: Step, job: str) -> None:
     step.tx.change("update array set path = '' where job = ? and complete = 0", (job,))
 
 
-def remove_outputs(step: Step, job: str) -> list[ArrayRow]:
+def remove_outputs(step: Step, job: str) -> None:
     """Forgets the output arrays of a job."""
-    rows = step.tx.rows(
-        f"delete from array where job = ? returning {_COLUMNS}",  # noqa: S608 - constant
-        (job,),
-    )
-    return [_row(row) for row in rows]
+    step.tx.change("delete from array where job = ?", (job,))
 
 
 def unused_uploads(step: Step) -> list[ArrayRow]:

@@ -1,8 +1,8 @@
 """Jobs: submitted, attached to, failed, cancelled, finished, shown.
 
 Owns: tables `job`, `graph`, `builds`. A job's name is its owner's; the same name with the same
-content attaches to the job that is there. Ending a job ends all its tasks and leases in the same
-transaction and lets go of every blob that it held.
+content attaches to the job that is there, or takes up the one that failed or was cancelled (see
+`ended`). Ending a job ends its leases and all tasks that are not verified, in the same transaction.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from gpugoblin.errors import NodeError
 from gpugoblin.ids import GraphHash, JobId
 from gpugoblin.wire.messages.job import JobInfo, LostWork, PlanReply, VerifiedBy
 from gpugoblin.wire.messages.task import Constraints
-from server_stub.node.state import arrays, blobs, events, leases, tasks
-from server_stub.node.state.words import DiscardResults, FinishJob, Step, StopLease
+from server_stub.node.state import arrays, ended, events
+from server_stub.node.state.words import FinishJob, Step
 from server_stub.node.store.protocol import Row, Tx
 
 __all__ = [
@@ -150,8 +150,9 @@ def submit(step: Step, new: NewJob) -> tuple[str, bool]:
             (new.owner, new.name),
         )
         if row is not None and row[2] in ("failed", "cancelled"):
-            # Its name is free again; the old job stays under its id.
+            # Its name is free again; the old job stays under its id, and lets its results go.
             step.tx.change("update job set name = null where id = ?", (row[0],))
+            ended.give_up(step, row[0])
         elif row is not None and row[1] == new.content:
             return str(row[0]), True
         elif row is not None:
@@ -208,69 +209,31 @@ def fail(step: Step, job: str, code: str, number: int | None, text: str = "") ->
 
 
 def _end(step: Step, job: str, state: str, code: str, text: str, number: int | None) -> bool:
-    ended = step.tx.change(
+    changed = step.tx.change(
         "update job set state = ?, finished_s = ?, error_code = ?, error_text = ?"
         " where id = ? and state = 'running'",
         (state, step.now_s, code, text[:4096], job),
     )
-    if ended == 0:
+    if changed == 0:
         return False
-    open_tasks = step.tx.rows(
-        "select id, number from task where job = ? and state not in"
-        " ('used', 'cancelled', 'failed') order by number",
-        (job,),
-    )
-    for task, task_number in open_tasks:
-        _end_task(step, task, "failed" if task_number == number else "cancelled")
-        if state == "cancelled":
-            events.note(step, job, "cancelled", task_number)
-    _let_go(step, job)
+    ended.end_tasks(step, job, state, number)
     events.note(step, job, state, number, code)
-    step.emit(DiscardResults(job))
+    if code in ended.SPOILT or not _is_named(step, job):
+        ended.give_up(step, job)
     return True
 
 
-def _end_task(step: Step, task: int, state: str) -> None:
-    for lease in leases.in_states(step.tx, task, ("issued", "committed", "uploaded")):
-        leases.close(step, lease, "cancelled")
-        step.emit(StopLease(lease.id, lease.device))
-    for (lease_id,) in step.tx.rows(
-        "select id from lease where task = ? and state in ('accepted', 'rejected')", (task,)
-    ):
-        leases.drop_votes(step, lease_id)
-    step.tx.change("delete from vote_call where task = ?", (task,))
-    step.tx.change("update task set state = ?, since_s = ? where id = ?", (state, step.now_s, task))
-    tasks.release_inputs(step, task)
-
-
-def _let_go(step: Step, job: str) -> None:
-    """Intermediates, and results that still waited for the validator's word, go."""
-    for (lease_id,) in step.tx.rows(
-        "select l.id from lease l join task t on t.id = l.task"
-        " where t.job = ? and l.state = 'uploaded'",
-        (job,),
-    ):
-        lease = leases.load(step.tx, lease_id)
-        if lease is not None:
-            leases.close(step, lease, "cancelled")
-            tasks.release_inputs(step, lease.task)
-    kept = step.tx.rows(
-        "select o.task, o.slot, o.blob from task_output o join task t on t.id = o.task"
-        " where t.job = ? and o.array is null and o.blob is not null",
-        (job,),
-    )
-    for task, slot, blob in kept:
-        blobs.release(step, blob)
-        step.tx.change(
-            "update task_output set blob = null where task = ? and slot = ?", (task, slot)
-        )
+def _is_named(step: Step, job: str) -> bool:
+    """Whether anybody can come back to it."""
+    return step.tx.one("select 1 from job where id = ? and name is not null", (job,)) is not None
 
 
 def delete(step: Step, job: str) -> list[arrays.ArrayRow]:
     """Forgets a job (cancelled first if it runs); returns its arrays, whose files may go."""
+    dead = arrays.of_job(step.tx, job)
     cancel(step, job)
-    _let_go(step, job)
-    dead = arrays.remove_outputs(step, job)
+    ended.give_up(step, job)
+    arrays.remove_outputs(step, job)
     for statement in (
         "delete from vote where lease in (select id from lease where job = ?)",
         "delete from lease where job = ?",

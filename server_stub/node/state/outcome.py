@@ -145,10 +145,9 @@ def use(step: Step, task: tasks.TaskRow) -> bool:
     _drop_outputs_without_readers(step, task.id)
     leases.credit_late(step, task)
     done = step.tx.one(
-        "update job set used = used + 1 where id = ? and state = 'running' returning used, tasks",
-        (task.job,),
+        "update job set used = used + 1 where id = ? returning used, tasks, state", (task.job,)
     )
-    if done is not None and done[0] == done[1]:
+    if done is not None and done[0] == done[1] and done[2] == "running":
         step.emit(FinishJob(task.job))
     return True
 

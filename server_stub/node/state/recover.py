@@ -6,7 +6,7 @@ leases, files to be deleted) follows from rows, so a restart changes nothing tha
 
 from __future__ import annotations
 
-from server_stub.node.state import blobs, jobs, leases, tasks, verdicts
+from server_stub.node.state import blobs, ended, jobs, leases, tasks, verdicts
 from server_stub.node.state.words import (
     LOCAL_DEVICE,
     DiscardResults,
@@ -37,10 +37,7 @@ def recover(step: Step) -> None:
         " where l.state = 'uploaded' and t.state in ('verified', 'used')"
     ):
         step.emit(RunWork("judge", task_id, lease_id))
-    for (job,) in step.tx.rows(
-        "select distinct j.id from job j join array a on a.job = j.id"
-        " where j.state in ('failed', 'cancelled') and a.complete = 0 and a.path != ''"
-    ):
+    for job in ended.given_up(step.tx):
         step.emit(DiscardResults(job))
     for (blob,) in step.tx.rows("select blob from lent"):
         blobs.release(step, blob)

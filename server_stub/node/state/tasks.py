@@ -21,6 +21,7 @@ __all__ = [
     "COLUMNS",
     "TaskRow",
     "box_text",
+    "collect_inputs",
     "fill",
     "generate",
     "inputs_verified",
@@ -205,6 +206,34 @@ def _add_produced(
         blobs.hold(step, blob, nbytes)
         _deepen(step, task, state, depth)
     return 1 if there else 0
+
+
+def collect_inputs(step: Step, task: int) -> None:
+    """A task of a job that is taken up again has what is there; the rest is asked for."""
+    rows = step.tx.rows(
+        "select i.slot, i.region, i.nbytes, r.blob, r.stored, p.state, o.blob, t.executor"
+        " from task_input i join task t on t.id = i.task left join region r on r.id = i.region"
+        " left join task p on p.id = i.producer"
+        " left join task_output o on o.task = i.producer and o.slot = i.producer_slot"
+        " where i.task = ? order by i.slot",
+        (task,),
+    )
+    ready = 0
+    for slot, region, nbytes, packed, stored, state, made, executor in rows:
+        if region is None:
+            blob = made if state in ("verified", "used") else None
+        elif executor == "grid" and not stored:
+            step.emit(RunWork("prepare", region))
+            continue
+        else:
+            blob = packed if executor == "grid" else None
+        ready += blob is not None or (region is not None and executor != "grid")
+        if blob is not None:
+            blobs.hold(step, blob, nbytes)
+            step.tx.change(
+                "update task_input set blob = ? where task = ? and slot = ?", (blob, task, slot)
+            )
+    _arrived(step, task, ready)
 
 
 def _deepen(step: Step, task: int, state: str, depth: int) -> None:

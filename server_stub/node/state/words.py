@@ -65,6 +65,7 @@ class Rules:
         active_s: a device that was seen within this time may be drawn for a second opinion.
         stuck_s: a grid task that came back and that nobody took for so long is the validator's.
         unused_upload_s: an uploaded array that no job names is deleted after this.
+        ended_kept_s: how long a failed or cancelled job keeps what was verified.
         quarantine_after, quarantine_s: rejected results without 10 good ones between them.
         unit_flops, unit_bytes: one unit of credit is this much verified work, whichever is more.
     """
@@ -84,6 +85,7 @@ class Rules:
     active_s: float = 900.0
     stuck_s: float = 900.0
     unused_upload_s: float = 7 * 24 * 3600.0
+    ended_kept_s: float = 7 * 24 * 3600.0
     quarantine_after: int = 3
     quarantine_s: float = 24 * 3600.0
     unit_flops: float = 1e12

@@ -52,3 +52,21 @@ def test_it_starts_again_after_its_end() -> None:
         launcher.release()
     assert not launcher.running
     _wait_until_gone("sandbox-launcher")
+
+
+def test_under_a_nicer_program_it_is_as_nice_as_that() -> None:
+    """Less nice is root's alone: the thread would die of it, and every start wait for ever."""
+    found: list[int] = []
+
+    def program() -> None:
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE + 5)
+        launcher = Launcher()
+        own = launcher.start(threading.get_native_id)
+        found.append(os.getpriority(os.PRIO_PROCESS, own))
+        launcher.release()
+
+    thread = threading.Thread(target=program)
+    thread.start()
+    thread.join()
+    assert found == [max(NICE + 5, os.getpriority(os.PRIO_PROCESS, 0))]
+    _wait_until_gone("sandbox-launcher")

@@ -106,8 +106,8 @@ def test_a_failed_job_says_why(lab: Session, node: FakeNode) -> None:
         job.wait()
     assert caught.value.code == "input_changed"
     assert str(caught.value) == (
-        "Job 'gram' failed: It cannot be done. Verified parts are kept; job.events() shows what "
-        "led to it. [input_changed]"
+        "Job 'gram' failed: It cannot be done. When the cause is gone, submit it again: what was "
+        "verified is not computed again. job.events() shows what led to it. [input_changed]"
     )
     assert isinstance(caught.value, NodeError)
 

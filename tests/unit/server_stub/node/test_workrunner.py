@@ -148,3 +148,22 @@ def test_the_validators_queue_has_an_age_and_stop_ends_all() -> None:
         assert runner.busy == 0
 
     asyncio.run(play())
+
+
+def test_it_can_be_waited_until_no_worker_writes_a_result_of_a_task() -> None:
+    async def play() -> None:
+        desk = Desk()
+        runner = desk.runner()
+        desk.gate.clear()
+        for effect in (RunWork("check", 1, "a"), RunWork("fold", 1), RunWork("prepare", 1)):
+            runner.start(effect)
+        runner.start(RunWork("recompute", 2))
+        await runner.drained([3])
+        waiting = asyncio.ensure_future(runner.drained([1, 3]))
+        await asyncio.sleep(0.01)
+        assert not waiting.done()
+        desk.gate.set()
+        await asyncio.wait_for(waiting, 20.0)
+        await settled(runner)
+
+    asyncio.run(play())

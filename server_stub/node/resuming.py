@@ -1,0 +1,67 @@
+"""A job that failed or was cancelled goes on when it is submitted again.
+
+Owns: whether it can: its unfinished results are still there, its plan is still what the planner
+makes of it, and its executor has the memory for that plan. Else the submission starts anew. Must
+not: judge what was verified (see `state.ended`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from gpugoblin.graph.serialize import decode
+from gpugoblin.plan.spec import Plan
+from gpugoblin.wire.messages.job import JobInfo, JobSubmit
+from server_stub.node import results
+from server_stub.node.node import Node
+from server_stub.node.planning import read_limits
+from server_stub.node.state import ended, jobs
+from server_stub.node.state.words import Step
+
+__all__ = ["take_up"]
+
+
+async def take_up(node: Node, owner: str, message: JobSubmit, content: str) -> JobInfo | None:
+    """Goes on with the ended job of this name and content; None where there is none.
+
+    The workers' writing of results that nobody wants any more is waited for: it must not fall into
+    those that are computed now.
+
+    Raises:
+        StoreError: `array_exists`, `array_not_replaced`: a result's place is taken.
+    """
+    kept = await node.store.read(lambda tx: ended.kept(tx, owner, message.name, content))
+    if kept is None:
+        return None
+    overwrites = [save.overwrite for save in message.outputs]
+    plan = await _plan(node, message, kept)
+    if plan is None or not await asyncio.to_thread(results.are_whole, kept.outputs, overwrites):
+        return None
+    await node.work.drained(kept.unused)
+
+    def resume(step: Step) -> bool:
+        return ended.resume(step, kept.job, message.constraints, message.priority, overwrites)
+
+    if not await node.handle(resume):
+        return None
+    node.planner.keep(kept.job, plan)
+    return await node.store.read(lambda tx: jobs.info(tx, kept.job))
+
+
+async def _plan(node: Node, message: JobSubmit, kept: ended.Kept) -> Plan | None:
+    """The plan of its verified tasks, if it can be carried on here and now."""
+    if message.executor not in ("auto", kept.executor):
+        return None
+    settings = node.settings
+    if kept.executor == "local":
+        able = settings.local_engine
+    else:
+        able = settings.lab and settings.confirmed_no_confidential_data
+    if not able:
+        return None
+    plan = await asyncio.to_thread(
+        lambda: node.planner.make(decode(kept.graph), read_limits(kept.limits), kept.block_axis)
+    )
+    fleet = await node.executors[kept.executor].capabilities()
+    fits = plan.summary().memory_bound_bytes <= fleet.memory_bytes
+    return plan if fits and plan.count == kept.count else None
