@@ -63,7 +63,7 @@ def draw(path: Path, digits: Digits, plane: Principal, near: Neighbors, report: 
     middle.set_yticklabels(["digit", "nearest"])
     middle.set_title(f"Nearest neighbors: {near.accuracy:.1%} have the same label")
 
-    names = ["verified", "wrong, caught", "lost, redone"]
+    names = ["verified", "wrong, caught", "lost, done again"]
     counts = [report.verified, report.wrong, report.lost]
     bars = right.barh(names, counts, color=["tab:green", "tab:red", "tab:orange"])
     right.bar_label(bars, padding=4)
