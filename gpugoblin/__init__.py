@@ -46,7 +46,9 @@ if TYPE_CHECKING:
     from gpugoblin.client.job import *
     from gpugoblin.client.opening import open_array
     from gpugoblin.client.public import *
+    from gpugoblin.client.run import *
     from gpugoblin.client.session import *
+    from gpugoblin.client.train import *
     from gpugoblin.optim import schedules as schedules
     from gpugoblin.optim.adafactor import *
     from gpugoblin.optim.adam import *
@@ -105,7 +107,9 @@ _NAMES: Final = {
     "gpugoblin.client.constraints": "where",
     "gpugoblin.client.job": "Job JobFailed",
     "gpugoblin.client.public": "compute estimate get jobs save",
+    "gpugoblin.client.run": "Run",
     "gpugoblin.client.session": "Session connect",
+    "gpugoblin.client.train": "train",
     "gpugoblin.optim.adafactor": "Adafactor",
     "gpugoblin.optim.adam": "Adam AdamW",
     "gpugoblin.optim.lion": "Lion",

@@ -9,17 +9,20 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, Final
 
 import msgspec
 from rich.console import Console
 
 from gpugoblin.client.job import Job
+from gpugoblin.client.run import Run
 from gpugoblin.client.session import Session, connect
 from gpugoblin.client.views import StatusView, jobs_table
 
 __all__ = ["job", "jobs"]
+
+LAST_ROUNDS: Final = 10
 
 
 def jobs(words: Sequence[str]) -> int:
@@ -37,7 +40,7 @@ def jobs(words: Sequence[str]) -> int:
 
 def job(words: Sequence[str]) -> int:
     """Looks after one job of yours: show, wait, cancel, delete, certificate."""
-    parser = _parser("job", "One job of yours on the lab node.")
+    parser = _parser("job", "One job of yours on the lab node. `gpugoblin job NAME` shows it.")
     verbs: dict[str, Callable[[Job, argparse.Namespace], int]] = {
         "show": _show,
         "wait": _wait,
@@ -53,15 +56,28 @@ def job(words: Sequence[str]) -> int:
         "certificate: how its results were checked",
     )
     parser.add_argument("name", help="the job's name or id")
+    parser.add_argument("--watch", action="store_true", help="with show: until it is over")
     parser.add_argument("--timeout", type=float, metavar="SECONDS", help="wait no longer than this")
-    given = parser.parse_args(words)
+    given = parser.parse_args(_with_verb(words, verbs))
     with _connect(given) as session:
         return verbs[given.verb](session.get(given.name), given)
 
 
+def _with_verb(words: Sequence[str], verbs: Collection[str]) -> list[str]:
+    """A name alone is shown."""
+    has_verb = any(word in verbs or word in ("-h", "--help") for word in words)
+    return list(words) if has_verb else ["show", *words]
+
+
 def _show(found: Job, given: argparse.Namespace) -> int:
+    if given.watch:
+        found.wait(given.timeout)
+        return _told(found, given)
     if given.json:
         _print_json(found.info)
+    elif isinstance(found, Run):
+        Console().print(found.view())
+        Console().print(found.table(max(0, found.training().done - LAST_ROUNDS)))
     else:
         console = Console()
         console.print(StatusView(found.info).__rich__())
@@ -98,7 +114,7 @@ def _told(found: Job, given: argparse.Namespace) -> int:
     if given.json:
         _print_json(found.info)
     else:
-        print(StatusView(found.info).line())
+        print(found.view().line() if isinstance(found, Run) else StatusView(found.info).line())
     return 0
 
 

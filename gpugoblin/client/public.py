@@ -25,7 +25,7 @@ def jobs() -> list[Job]:
     Raises:
         ClientError: `not_connected`, `node_unreachable`.
     """
-    return _session().jobs()
+    return current_session().jobs()
 
 
 def get(name: str) -> Job:
@@ -35,7 +35,7 @@ def get(name: str) -> Job:
         RemoteError: the node has none of that name.
         ClientError: `not_connected`, `node_unreachable`.
     """
-    return _session().get(name)
+    return current_session().get(name)
 
 
 def save(
@@ -50,14 +50,14 @@ def save(
     """
     given = (arrays,) if isinstance(arrays, Array) else tuple(arrays)
     block_axis = given[0].block_axis if len(given) == 1 else None
-    return _session().save(given, path, block_axis, options)
+    return current_session().save(given, path, block_axis, options)
 
 
 def compute(
     *arrays: Array, timeout: float | None = None, **options: Unpack[SubmitOptions]
 ) -> tuple[NumpyArray, ...]:
     """Computes several arrays together, so that what they share is computed once."""
-    return _session().compute(arrays, timeout, None, options)
+    return current_session().compute(arrays, timeout, None, options)
 
 
 def estimate(*arrays: Array, **options: Unpack[SubmitOptions]) -> PlanView:
@@ -68,10 +68,11 @@ def estimate(*arrays: Array, **options: Unpack[SubmitOptions]) -> PlanView:
         ClientError: `not_connected`, `node_unreachable`.
     """
     block_axis = arrays[0].block_axis if len(arrays) == 1 else None
-    return _session().estimate(arrays, block_axis, options)
+    return current_session().estimate(arrays, block_axis, options)
 
 
-def _session() -> Session:
+def current_session() -> Session:
+    """The session in use. Raises ClientError `not_connected`."""
     session = CURRENT.get()
     if not isinstance(session, Session):
         raise ClientError("not_connected")

@@ -32,6 +32,9 @@ from gpugoblin.wire.transport import Endpoint, Transport
 
 __all__ = ["Session", "connect"]
 
+TRAINING: Final = "training"
+"""The kind of the plan of a training."""
+
 MAX_HEALTH_BYTES: Final = 64 * 1024
 WORTH_SAYING_S: Final = 5.0
 """A job that the node itself computes in less time is not announced."""
@@ -209,7 +212,8 @@ class Session:
 
     def jobs(self) -> list[Job]:
         """All jobs of yours, the newest first."""
-        return [Job(self, info) for info in self._transport.call("GET", "/v1/jobs", JobList).jobs]
+        found = self._transport.call("GET", "/v1/jobs", JobList).jobs
+        return [self._as_job(info) for info in found]
 
     def get(self, name: str) -> Job:
         """The job of a name (or id), wherever it was submitted.
@@ -217,7 +221,16 @@ class Session:
         Raises:
             RemoteError: there is none.
         """
-        return Job(self, self._transport.call("GET", f"/v1/jobs/{quote(name, safe='')}", JobInfo))
+        path = f"/v1/jobs/{quote(name, safe='')}"
+        return self._as_job(self._transport.call("GET", path, JobInfo))
+
+    def _as_job(self, info: JobInfo) -> Job:
+        """A run, where it is a training."""
+        if info.plan.kind != TRAINING:
+            return Job(self, info)
+        from gpugoblin.client.run import Run
+
+        return Run(self, info)
 
     def reconnect(self) -> None:
         """After the node was away: starts the local one again, else does nothing."""

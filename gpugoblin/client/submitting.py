@@ -28,7 +28,7 @@ from gpugoblin.wire.messages.job import ArrayCreate, ArrayInfo, JobSubmit, Outpu
 from gpugoblin.wire.messages.task import Constraints
 from gpugoblin.wire.transport import Transport
 
-__all__ = ["Target", "input_arrays", "submission", "target"]
+__all__ = ["Target", "input_array", "input_arrays", "submission", "target"]
 
 UPLOAD_BYTES: Final = 4 * 1024 * 1024
 _NAME_BYTES: Final = 1024
@@ -84,7 +84,7 @@ def input_arrays(lowered: Lowered, transport: Transport) -> tuple[ArrayId, ...]:
         ClientError: `array_changed`, `array_elsewhere`, or what keeps the node from being reached.
         RemoteError: the node refuses an array.
     """
-    return tuple(_input(source, transport) for source in lowered.sources)
+    return tuple(input_array(source, transport) for source in lowered.sources)
 
 
 def submission(
@@ -120,7 +120,8 @@ def submission(
         raise ClientError("option_refused", reason=str(cause)) from cause
 
 
-def _input(source: Source, transport: Transport) -> ArrayId:
+def input_array(source: Source, transport: Transport) -> ArrayId:
+    """Makes one input known to the node. Raises as `input_arrays`."""
     address = transport.endpoint.address
     if isinstance(source, NodeSource):
         if source.address != address:

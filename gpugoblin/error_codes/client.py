@@ -265,4 +265,41 @@ _JOBS: dict[str, ErrorCode] = {
     ),
 }
 
-CODES: dict[str, ErrorCode] = {**_CAPTURE, **_TORCH, **_FILES, **_NODE, **_JOBS}
+_TRAINING: dict[str, ErrorCode] = {
+    "data_malformed": ErrorCode(
+        what="{line}: {name} cannot be trained on: {reason}.",
+        next_step="Pass one array, or a tuple of arrays whose first axes count the same examples: "
+        "NumPy arrays, torch tensors, or what gg.open returns.",
+    ),
+    "data_not_finite": ErrorCode(
+        what="{line}: {name} has NaN or infinity in example {example}.",
+        next_step="Replace or leave out such examples; nothing was sent.",
+    ),
+    "loss_refused": ErrorCode(
+        what="{line}: the loss is {found}, not one number.",
+        next_step="Return the mean over the batch, for example loss.mean().",
+    ),
+    "model_not_trainable": ErrorCode(
+        what="{line}: the model cannot be trained: {reason}.",
+        next_step="Pass a torch.nn.Module with float32 parameters, or a function of lazy arrays "
+        "with parameters={{name: array}}.",
+    ),
+    "training_refused": ErrorCode(
+        what="{line}: {name}={value!r}: {reason}.",
+        next_step="Correct it; nothing was sent.",
+    ),
+    "checkpoint_misfit": ErrorCode(
+        what="The checkpoint {path} is not one of this model: {reason}.",
+        next_step="Give the model and the optimizer that it was made with.",
+    ),
+    "training_no_weights": ErrorCode(
+        what="The training {name!r} has done no step yet, so it has no weights but the first ones.",
+        next_step="Wait for a step: run.wait(), or look at run.losses.",
+    ),
+    "not_a_run": ErrorCode(
+        what="The job {name!r} is no training.",
+        next_step="Use gg.get(name), which tells them apart.",
+    ),
+}
+
+CODES: dict[str, ErrorCode] = {**_CAPTURE, **_TORCH, **_FILES, **_NODE, **_JOBS, **_TRAINING}

@@ -109,6 +109,25 @@ CODES: dict[str, ErrorCode] = {
         what="The name {name!r} belongs to another computation of yours ({job}).",
         next_step="Choose another name, pass overwrite=True to replace that job, or delete it.",
     ),
+    "training_not_finite": ErrorCode(
+        what="At step {step} (the first is 0), {what} is not finite; the weights before it are "
+        "kept.",
+        next_step="Look for NaN in the data and for a rate that is too large; run.load_into(model) "
+        "gives the last good weights, and resume= goes on from them.",
+    ),
+    "training_does_not_fit": ErrorCode(
+        what="A task of this training needs {needed}; the {executor} executor's engines offer "
+        "{available} ({largest} in one tensor).",
+        next_step="Choose a smaller micro_batch, or lend engines with more memory.",
+    ),
+    "version_gone": ErrorCode(
+        what="The weights after {version} steps are not kept here (kept: {known}).",
+        next_step="Ask for the newest ones, or train with checkpoint_every=.",
+    ),
+    "not_a_training": ErrorCode(
+        what="The job {job!r} is no training.",
+        next_step="Find it with gg.jobs(), and read its results with job.array.",
+    ),
     "job_not_done": ErrorCode(
         what="The job {job} is {state}; this needs a finished one.",
         next_step="Wait until it is done.",

@@ -40,6 +40,26 @@ CODES: dict[str, ErrorCode] = {
         what="The program does not fit into {stages} stages.",
         next_step="Allow more stages, or lend engines with more memory.",
     ),
+    "training_malformed": ErrorCode(
+        what="The training cannot be planned: {reason}.",
+        next_step="Describe every input of the loss, and give all data one number of examples.",
+    ),
+    "nothing_trainable": ErrorCode(
+        what="The loss depends on no parameter that may be trained.",
+        next_step="Give the model parameters with requires_grad=True, and use them in the loss.",
+    ),
+    "loss_not_one_number": ErrorCode(
+        what="The loss is {found}, not one float32 number.",
+        next_step="Return the mean over the batch, for example loss.mean().",
+    ),
+    "data_too_short": ErrorCode(
+        what="The data has {examples} examples; one batch takes {batch}.",
+        next_step="Give more data, or a smaller batch.",
+    ),
+    "batch_not_divisible": ErrorCode(
+        what="A batch of {batch} examples cannot be cut into micro-batches of {rows}.",
+        next_step="Choose a micro_batch that divides the batch.",
+    ),
     "plan_no_gain": ErrorCode(
         what="On the network this job would take {estimate_s:.3g} s, on the lab node alone "
         "{alone_s:.3g} s.",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from gpugoblin.catalog.building import call, number, reduced
 from gpugoblin.catalog.spec import Builder, TensorSpec
@@ -31,6 +32,8 @@ class Adafactor(Optimizer):
     Raises:
         GraphError: attribute_invalid.
     """
+
+    elementwise: ClassVar[bool] = False
 
     rate: float | Schedule = 1e-2
     decay: float = -0.8

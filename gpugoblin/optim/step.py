@@ -10,6 +10,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -57,6 +58,9 @@ class Optimizer(ABC):
     """What `optim/*.py` declare: numbers, and how a parameter follows from its gradient."""
 
     __slots__ = ()
+
+    elementwise: ClassVar[bool] = True
+    """Whether an element follows from its own gradient and state alone, whatever its tensor."""
 
     @abstractmethod
     def slots(self, spec: TensorSpec) -> tuple[Slot, ...]:

@@ -43,10 +43,15 @@ class Region:
 
 @dataclass(frozen=True, slots=True)
 class ArrayRegion:
-    """An input of a task: a box of the job's input array number `array`."""
+    """An input of a task: a box of the job's input array number `array`.
+
+    With `rows`: those rows along axis 0, in that order, each once or more often; the region's
+    first axis then runs from 0 to their number, and its other axes are whole.
+    """
 
     array: int
     region: Region
+    rows: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +85,7 @@ class PlannedTask:
         memory_bound_bytes: inputs, outputs and arena together (`graph.memory`).
         affinity: tasks of one number share a large input and should follow each other.
         depends_on: indices of the tasks that `inputs` name, sorted, all smaller than `index`.
+        weight_version: for a task of a training, how many steps its weights have seen.
     """
 
     index: int
@@ -93,6 +99,7 @@ class PlannedTask:
     memory_bound_bytes: int
     affinity: int
     depends_on: tuple[int, ...]
+    weight_version: int = 0
 
 
 @dataclass(frozen=True, slots=True)

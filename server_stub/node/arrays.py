@@ -44,6 +44,7 @@ __all__ = [
     "open_array",
     "publish",
     "read_box",
+    "read_part",
     "require_place",
     "write_box",
 ]
@@ -151,6 +152,13 @@ def box_bytes(file: ArrayFile, box: Box) -> int:
         0 <= start <= stop <= extent
         for start, stop, extent in zip(box.start, box.stop, file.shape, strict=True)
     )
+    if box.rows:
+        inside = (
+            len(box.start) == len(file.shape) >= 1
+            and box.start == (0,) * len(file.shape)
+            and box.stop == (len(box.rows), *file.shape[1:])
+            and 0 <= min(box.rows) <= max(box.rows) < file.shape[0]
+        )
     if not inside:
         raise StoreError(
             "array_box", path=file.path, shape=list(file.shape), start=box.start, stop=box.stop
@@ -164,10 +172,33 @@ def read_box(file: ArrayFile, box: Box) -> bytearray:
     data = bytearray(box_bytes(file, box))
     layout = open_array(file)
     try:
-        layout.read(box, 0, len(data), memoryview(data))
+        row_bytes = len(data) // max(1, len(box.rows))
+        read_part(layout, box, row_bytes, 0, len(data), memoryview(data))
     finally:
         layout.close()
     return data
+
+
+def read_part(
+    layout: Layout, box: Box, row_bytes: int, start: int, stop: int, target: memoryview
+) -> None:
+    """Fills `target` with bytes `start` to `stop` of a box's stream.
+
+    Args:
+        row_bytes: of a row of the array, which is read where the box picks rows.
+    """
+    if not box.rows:
+        layout.read(box, start, stop, target)
+        return
+    tail = box.stop[1:]
+    at = start
+    while at < stop:
+        place, inside = divmod(at, row_bytes)
+        end = min(stop, (place + 1) * row_bytes)
+        row = box.rows[place]
+        one = Box((row, *(0 for _ in tail)), (row + 1, *tail))
+        layout.read(one, inside, inside + end - at, target[at - start : end - start])
+        at = end
 
 
 def write_box(file: ArrayFile, box: Box, data: bytes | bytearray | memoryview) -> None:

@@ -53,7 +53,7 @@ def array_file(row: arrays.ArrayRow) -> ArrayFile:
 
 def _box(text: str) -> Box:
     region = tasks.read_box(text)
-    return Box(region.start, region.stop)
+    return Box(region.start, region.stop, tasks.read_picked(text))
 
 
 def build(tx: Tx, effect: RunWork) -> Work | None:

@@ -56,6 +56,8 @@ from server_stub.node.state.words import (
     Wake,
 )
 from server_stub.node.store.protocol import Store, Tx
+from server_stub.node.training import rows as trainings
+from server_stub.node.training.watching import Watcher
 from server_stub.node.work import Compute, Computed, Reply, Work
 from server_stub.node.workrunner import Pool, WorkRunner
 
@@ -101,10 +103,12 @@ class Node:
         self.grid = GridExecutor(self)
         self.executors: dict[str, Executor] = {"local": self.local, "grid": self.grid}
         self.revoked: frozenset[str] = frozenset()
+        self.watcher = Watcher(self)
         self._changes: dict[str, asyncio.Event] = {}
         self._generate = asyncio.Event()
         self._loops: list[asyncio.Task[None]] = []
         self._deleted: list[str] = []
+        self._dropping: set[str] = set()
         self.trouble: NodeError | None = None
         self._facts: dict[tuple[str, str], tuple[Any, ...]] = {}
         self._spawned: set[asyncio.Task[None]] = set()
@@ -134,6 +138,7 @@ class Node:
         self._loops = [
             asyncio.create_task(self._every(self._generate_all, self._generate)),
             asyncio.create_task(self._every(self._tick, asyncio.Event())),
+            asyncio.create_task(self._every(self.watcher.look, self.watcher.wake)),
             asyncio.create_task(self._every(self._tidy, asyncio.Event(), TIDY_S)),
         ]
 
@@ -161,7 +166,10 @@ class Node:
         behind = self.work.validator_wait_s() > 2.0 * self.rules.lease_floor_s
 
         def body(tx: Tx) -> tuple[T, list[Effect]]:
-            step = Step(tx, self.clock.wall_s(), self.rng, self.rules, behind, facts=self._facts)
+            step = Step(
+                tx, self.clock.wall_s(), self.rng, self.rules, behind, facts=self._facts,
+                dropping=self._dropping,
+            )  # fmt: skip
             tx.at_end(events.settle, step)
             result = handler(step)
             return result, step.effects
@@ -190,7 +198,8 @@ class Node:
     def _drop_files(self, outcome: tuple[Any, list[Effect]]) -> None:
         """Runs in the writer's thread: no other transaction can name these blobs meanwhile."""
         for effect in outcome[1]:
-            if isinstance(effect, DropBlob):
+            if isinstance(effect, DropBlob) and effect.blob in self._dropping:
+                self._dropping.discard(effect.blob)
                 self.blobs.delete(effect.blob)
                 self._deleted.append(effect.blob)
 
@@ -203,6 +212,7 @@ class Node:
                 self.executors[executor].cancel(effect.lease)
             case JobChanged():
                 self._generate.set()
+                self.watcher.wake.set()
                 event = self._changes.pop(effect.job, None)
                 if event is not None:
                     event.set()
@@ -237,6 +247,8 @@ class Node:
     async def _finish(self, job: str) -> None:
         """Names the results of a job whose tasks are all used, then says that it is done."""
         rows = await self.store.read(lambda tx: arrays.of_job(tx, job))
+        if not await self.watcher.last_look(job):
+            return
         try:
             await asyncio.to_thread(results.publish, rows)
         except StoreError as error:
@@ -376,12 +388,13 @@ class Node:
             self.planner.forget(job)
             return False
         row, graph, ahead = found
+        training = await self.store.read(lambda tx: trainings.load(tx, job))
         if row.cursor >= row.tasks or ahead >= self.settings.window_tasks:
             return False
         count = min(BATCH_TASKS, self.settings.window_tasks - ahead)
 
         def make() -> Any:
-            plan = self.planner.of_job(job, graph, row.limits, row.block_axis)
+            plan = self.planner.of_job(job, graph, row.limits, row.block_axis, training)
             return self.planner.batch(plan, row.cursor, count)
 
         batch = await asyncio.to_thread(make)

@@ -19,6 +19,8 @@ from gpugoblin.graph.ir import Graph
 from gpugoblin.graph.serialize import decode, encode, graph_hash
 from gpugoblin.plan.planner import plan as plan_graph
 from gpugoblin.plan.spec import Limits, Plan, PlannedTask
+from server_stub.node.training.building import read_plan
+from server_stub.node.training.rows import TrainingRow
 
 __all__ = ["Batch", "Planner", "operators_of", "read_limits", "write_limits"]
 
@@ -79,12 +81,18 @@ class Planner:
         with self._lock:
             self._plans.pop(job, None)
 
-    def of_job(self, job: str, graph: bytes, limits: str, block_axis: int | None) -> Plan:
+    def of_job(
+        self, job: str, graph: bytes, limits: str, block_axis: int | None,
+        training: TrainingRow | None = None,
+    ) -> Plan:  # fmt: skip
         """The plan of a running job, rebuilt if it is not in memory."""
         with self._lock:
             known = self._plans.get(job)
         if known is None:
-            known = self.make(decode(graph), read_limits(limits), block_axis)
+            if training is not None:
+                known = read_plan(training.program, training.arrays)
+            else:
+                known = self.make(decode(graph), read_limits(limits), block_axis)
             self.keep(job, known)
         return known
 

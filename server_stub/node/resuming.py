@@ -17,6 +17,8 @@ from server_stub.node.node import Node
 from server_stub.node.planning import read_limits
 from server_stub.node.state import ended, jobs
 from server_stub.node.state.words import Step
+from server_stub.node.training import rows as trainings
+from server_stub.node.training.building import read_plan
 
 __all__ = ["take_up"]
 
@@ -59,9 +61,14 @@ async def _plan(node: Node, message: JobSubmit, kept: ended.Kept) -> Plan | None
         able = settings.lab and settings.confirmed_no_confidential_data
     if not able:
         return None
-    plan = await asyncio.to_thread(
-        lambda: node.planner.make(decode(kept.graph), read_limits(kept.limits), kept.block_axis)
-    )
+    training = await node.store.read(lambda tx: trainings.load(tx, kept.job))
+
+    def make() -> Plan:
+        if training is not None:
+            return read_plan(training.program, training.arrays)
+        return node.planner.make(decode(kept.graph), read_limits(kept.limits), kept.block_axis)
+
+    plan = await asyncio.to_thread(make)
     fleet = await node.executors[kept.executor].capabilities()
     fits = plan.summary().memory_bound_bytes <= fleet.memory_bytes
     return plan if fits and plan.count == kept.count else None

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
@@ -23,7 +24,14 @@ from gpugoblin.hashing import JOB, digest
 from gpugoblin.ids import GraphHash, JobId
 from gpugoblin.plan.spec import Limits, Plan
 from gpugoblin.units import format_bytes, format_seconds
-from gpugoblin.wire.messages.job import JobInfo, JobSubmit, LostWork, PlanReply, VerifiedBy
+from gpugoblin.wire.messages.job import (
+    JobInfo,
+    JobSubmit,
+    LostWork,
+    OutputSave,
+    PlanReply,
+    VerifiedBy,
+)
 from server_stub.node import estimate, leftovers, results, resuming
 from server_stub.node.executors.base import Fleet
 from server_stub.node.node import Node
@@ -34,7 +42,16 @@ from server_stub.node.state.words import Step
 from server_stub.node.store.protocol import Tx
 from server_stub.node.work import Describe, Described
 
-__all__ = ["describe_again", "submit"]
+__all__ = [
+    "admit",
+    "begin",
+    "describe_again",
+    "may_leave",
+    "planned",
+    "require_confirmed",
+    "same_job",
+    "submit",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,19 +83,14 @@ async def submit(node: Node, owner: str, message: JobSubmit, *, local: bool) -> 
     choice = await _choose(node, message, graph)
     content = _content(message, graph, rows)
     if message.dry_run:
-        return _planned(node, owner, message, graph, content, choice.reply)
-    attached = await node.store.read(lambda tx: _same_job(tx, owner, message.name, content))
+        return planned(node, owner, message.name, graph, content, choice.reply)
+    attached = await node.store.read(lambda tx: same_job(tx, owner, message.name, content))
     if attached is not None:
         return await node.store.read(lambda tx: jobs.info(tx, attached, attached=True))
     resumed = await resuming.take_up(node, owner, message, content)
     if resumed is not None:
         return resumed
-    try:
-        _require_disk(node, message, choice)
-    except NodeError:
-        if not await leftovers.make_room(node):
-            raise
-        _require_disk(node, message, choice)
+    await admit(node, message.outputs, choice.plan, _blob_bytes(node, choice))
     return await _begin(node, owner, message, graph, content, choice)
 
 
@@ -168,14 +180,14 @@ async def _choose(node: Node, message: JobSubmit, graph: Graph) -> _Choice:
     local = await node.local.capabilities()
     grid = await node.grid.capabilities()
     wanted = message.executor
-    if wanted == "local" or (wanted == "auto" and not _may_leave(node)):
+    if wanted == "local" or (wanted == "auto" and not may_leave(node)):
         if not node.settings.local_engine:
             raise NodeError(
                 "executor_unavailable", executor="local", reason="the node has no engine of its own"
             )
         return await _plan_for(node, message, graph, "local", local, grid)
     if wanted == "grid":
-        _require_confirmed(node)
+        require_confirmed(node)
         choice = await _plan_for(node, message, graph, "grid", local, grid)
         _require_gain(message, choice, grid)
         return choice
@@ -185,11 +197,13 @@ async def _choose(node: Node, message: JobSubmit, graph: Graph) -> _Choice:
     return await _plan_for(node, message, graph, "local", local, grid)
 
 
-def _may_leave(node: Node) -> bool:
+def may_leave(node: Node) -> bool:
+    """Whether jobs of this node may leave the machine."""
     return bool(node.settings.lab and node.settings.confirmed_no_confidential_data)
 
 
-def _require_confirmed(node: Node) -> None:
+def require_confirmed(node: Node) -> None:
+    """Raises NodeError `executor_unavailable`, `not_confirmed`, where jobs may not leave."""
     if not node.settings.lab:
         raise NodeError(
             "executor_unavailable", executor="grid", reason="the node belongs to no lab"
@@ -245,7 +259,8 @@ def _content(message: JobSubmit, graph: Graph, rows: list[ArrayRow]) -> str:
     return digest(JOB, [f"{len(part)}:{part}".encode() for part in parts])
 
 
-def _same_job(tx: Tx, owner: str, name: str | None, content: str) -> str | None:
+def same_job(tx: Tx, owner: str, name: str | None, content: str) -> str | None:
+    """The job of this owner with that name and content, if it runs or is done."""
     if name is None:
         return None
     row = tx.one(
@@ -256,14 +271,27 @@ def _same_job(tx: Tx, owner: str, name: str | None, content: str) -> str | None:
     return None if row is None else str(row[0])
 
 
-def _require_disk(node: Node, message: JobSubmit, choice: _Choice) -> None:
-    """Results, and on the grid a window of packed inputs and returned outputs, must fit."""
+async def admit(node: Node, saves: Sequence[OutputSave], plan: Plan, blob_bytes: int) -> None:
+    """Room on the disk, if need be that of what ended jobs keep. Raises as `require_disk`."""
+    try:
+        require_disk(node, saves, plan, blob_bytes)
+    except NodeError:
+        if not await leftovers.make_room(node):
+            raise
+        require_disk(node, saves, plan, blob_bytes)
+
+
+def require_disk(node: Node, saves: Sequence[OutputSave], plan: Plan, blob_bytes: int) -> None:
+    """Results, and blobs of so many bytes at a time (on the grid a window of packed inputs and
+    returned outputs), must fit.
+
+    Raises:
+        NodeError: `results_do_not_fit`.
+    """
     needed: dict[Path, int] = {}
-    specs = choice.plan.outputs
-    for save, spec in zip(message.outputs, specs, strict=True):
+    for save, spec in zip(saves, plan.outputs, strict=True):
         place = node.settings.arrays_root if save.format == "node" else Path(save.path).parent
         needed[place] = needed.get(place, 0) + spec.nbytes
-    blob_bytes = _blob_bytes(node, choice)
     needed[node.settings.state] = needed.get(node.settings.state, 0) + blob_bytes
     by_device: dict[int, tuple[Path, int]] = {}
     for place, nbytes in needed.items():
@@ -289,40 +317,58 @@ def _blob_bytes(node: Node, choice: _Choice) -> int:
 async def _begin(
     node: Node, owner: str, message: JobSubmit, graph: Graph, content: str, choice: _Choice
 ) -> JobInfo:
-    finals = [save.path for save in message.outputs if save.format != "node"]
-    note = await node.handle(lambda step: places.note(step, finals)) if finals else ""
-    try:
-        made = await asyncio.to_thread(
-            results.create, node.settings.arrays_root, owner, message.outputs, choice.plan.outputs,
-            choice.reply.tile,
-        )  # fmt: skip
-    except GoblinError:
-        await leftovers.forget(node, note)
-        raise
     new = jobs.NewJob(
         owner=owner, name=message.name, graph=encode(graph), graph_hash=str(graph_hash(graph)),
-        operators=operators_of(graph), content=content, inputs=message.inputs, outputs=made,
+        operators=operators_of(graph), content=content, inputs=message.inputs, outputs=(),
         numeric_class=message.numeric_class, assurance=message.assurance,
         executor=choice.executor, constraints=message.constraints, priority=message.priority,
         block_axis=message.block_axis, limits=write_limits(choice.limits),
         speculative=node.settings.speculative_depth, plan=choice.reply,
     )  # fmt: skip
+    return await begin(node, new, message.outputs, choice.plan)
 
-    def begin(step: Step) -> tuple[str, bool]:
-        job, attached = jobs.submit(step, new)
+
+async def begin(
+    node: Node, new: jobs.NewJob, saves: Sequence[OutputSave], plan: Plan,
+    also: Callable[[Step, str], None] = lambda _step, _job: None,
+) -> JobInfo:  # fmt: skip
+    """Makes the files of the outputs, then the job, or attaches to the one that is there.
+
+    Args:
+        new: without its outputs.
+        also: what else is written for a new job, in the same transaction.
+
+    Raises:
+        NodeError: `job_name_taken`. StoreError: as `results.create`.
+    """
+    finals = [save.path for save in saves if save.format != "node"]
+    note = await node.handle(lambda step: places.note(step, finals)) if finals else ""
+    try:
+        made = await asyncio.to_thread(
+            results.create, node.settings.arrays_root, new.owner, saves, plan.outputs,
+            new.plan.tile,
+        )  # fmt: skip
+    except GoblinError:
+        await leftovers.forget(node, note)
+        raise
+    whole = replace(new, outputs=made)
+
+    def write(step: Step) -> tuple[str, bool]:
+        job, attached = jobs.submit(step, whole)
         if not attached:
             places.drop(step, note)
+            also(step, job)
         return job, attached
 
     try:
-        job, attached = await node.handle(begin)
+        job, attached = await node.handle(write)
     except GoblinError:
         await _take_back(node, made, note)
         raise
     if attached:
         await _take_back(node, made, note)
     else:
-        node.planner.keep(job, choice.plan)
+        node.planner.keep(job, plan)
     return await node.store.read(lambda tx: jobs.info(tx, job, attached=attached))
 
 
@@ -336,12 +382,12 @@ def _discard_all(made: list[arrays.NewArray]) -> None:
         results.discard_new(new)
 
 
-def _planned(
-    node: Node, owner: str, message: JobSubmit, graph: Graph, content: str, plan: PlanReply
+def planned(
+    node: Node, owner: str, name: str | None, graph: Graph, content: str, plan: PlanReply
 ) -> JobInfo:
     """What a dry run answers: nothing is stored."""
     return JobInfo(
-        job=JobId("job_planned"), name=message.name or "planned", owner=owner, state="planned",
+        job=JobId("job_planned"), name=name or "planned", owner=owner, state="planned",
         graph=GraphHash(str(graph_hash(graph))), content=content, attached=False,
         tasks=plan.tasks, verified=0, used=0, leased=0, checking=0, verified_by=VerifiedBy(),
         lost=LostWork(), credits=0.0, bytes_sent=0, bytes_received=0,

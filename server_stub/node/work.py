@@ -39,10 +39,15 @@ __all__ = [
 
 
 class Box(Struct, frozen=True, forbid_unknown_fields=True):
-    """A region of an array: `start` included, `stop` not."""
+    """A region of an array: `start` included, `stop` not.
+
+    With `rows`: those rows of axis 0 in that order; `start` and `stop` are then the box of what is
+    picked, whose other axes are whole.
+    """
 
     start: tuple[int, ...]
     stop: tuple[int, ...]
+    rows: tuple[int, ...] = ()
 
 
 class ArrayFile(Struct, frozen=True, forbid_unknown_fields=True):

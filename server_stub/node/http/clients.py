@@ -28,6 +28,7 @@ from server_stub.node.state import arrays, events, jobs, places
 from server_stub.node.state.arrays import ArrayRow
 from server_stub.node.state.words import Step
 from server_stub.node.store.protocol import Tx
+from server_stub.node.training.routes import Trainings
 
 __all__ = ["Clients", "application"]
 
@@ -55,6 +56,7 @@ class Clients:
     def __init__(self, node: Node, health: Callable[[], dict[str, Any]]) -> None:
         self._node = node
         self._health = health
+        self._trainings = Trainings(node)
         self._users: dict[str, users.User] = {}
 
     def routes(self) -> list[BaseRoute]:
@@ -64,6 +66,10 @@ class Clients:
             ("GET", "/v1/arrays/{array}", "read", self._array),
             ("PUT", "/v1/arrays/{array}/bytes", "submit", self._put_array),
             ("GET", "/v1/arrays/{array}/region", "read", self._region),
+            ("POST", "/v1/trainings", "submit", self._trainings.submit),
+            ("GET", "/v1/trainings/{job}", "read", self._trainings.show),
+            ("GET", "/v1/trainings/{job}/rounds", "read", self._trainings.rounds),
+            ("GET", "/v1/trainings/{job}/weights", "read", self._trainings.weights),
             ("POST", "/v1/jobs", "submit", self._submit),
             ("GET", "/v1/jobs", "read", self._jobs),
             ("GET", "/v1/jobs/{job}/events", "read", self._events),

@@ -16,7 +16,12 @@ __all__ = ["drop_unnamed", "forget", "forgotten", "hold", "known", "release"]
 
 
 def hold(step: Step, blob: str, nbytes: int) -> None:
-    """One more reference."""
+    """One more reference; a file that was to be deleted stays."""
+    if blob in step.dropping:
+        step.dropping.discard(blob)
+        drop = DropBlob(blob)
+        if drop in step.effects:
+            step.effects.remove(drop)
     step.tx.change(
         "insert into blob values(?, ?, 1) on conflict(hash) do update set refs = refs + 1",
         (blob, nbytes),
@@ -27,13 +32,18 @@ def release(step: Step, blob: str) -> None:
     """One reference less; the last one has the file deleted."""
     left = step.tx.one("update blob set refs = refs - 1 where hash = ? returning refs", (blob,))
     if left is not None and left[0] == 0:
-        step.emit(DropBlob(blob))
+        _drop(step, blob)
+
+
+def _drop(step: Step, blob: str) -> None:
+    step.dropping.add(blob)
+    step.emit(DropBlob(blob))
 
 
 def forgotten(step: Step) -> None:
     """Has every file deleted whose blob nobody references (after a restart)."""
     for (blob,) in step.tx.rows("select hash from blob where refs = 0"):
-        step.emit(DropBlob(blob))
+        _drop(step, blob)
 
 
 def forget(step: Step, blobs: Iterable[str]) -> None:
@@ -45,7 +55,7 @@ def forget(step: Step, blobs: Iterable[str]) -> None:
 def drop_unnamed(step: Step, blob: str) -> None:
     """Has a file deleted that was finished after the last reference to it had gone."""
     if step.tx.one("select 1 from blob where hash = ? and refs > 0", (blob,)) is None:
-        step.emit(DropBlob(blob))
+        _drop(step, blob)
 
 
 def known(tx: Tx) -> frozenset[str]:

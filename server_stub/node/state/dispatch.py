@@ -153,7 +153,7 @@ def _lease(
             outputs=outputs, numeric_class=numeric_class, assurance=assurance,
             verify=(VerifyChoice(_method(task.verify), task.verify_flops),),
             memory_bound_bytes=task.memory_bound_bytes, flops=task.flops,
-            bytes_moved=task.bytes_moved, weight_version=0, seed_key=b"",
+            bytes_moved=task.bytes_moved, weight_version=task.weight_version, seed_key=b"",
             catalog_hash=step.rules.catalog_hash,
             operator_versions=operators,
             constraints=demands, priority=-task.prio,

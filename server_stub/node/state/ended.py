@@ -34,6 +34,7 @@ __all__ = [
     "given_up",
     "kept",
     "kept_jobs",
+    "let_go",
     "outdated",
     "resume",
 ]
@@ -198,6 +199,11 @@ def give_up(step: Step, job: str) -> None:
     _drop_outputs(step, job, "('')")
     step.tx.change("update array set final_path = '' where job = ? and complete = 0", (job,))
     step.emit(DiscardResults(job))
+
+
+def let_go(step: Step, job: str) -> None:
+    """No task of this job will be computed again: intermediates go, results stay."""
+    _drop_outputs(step, job, "('')")
 
 
 def resume(

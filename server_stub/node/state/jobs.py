@@ -20,6 +20,7 @@ from gpugoblin.wire.messages.task import Constraints
 from server_stub.node.state import arrays, ended, events
 from server_stub.node.state.words import FinishJob, Step
 from server_stub.node.store.protocol import Row, Tx
+from server_stub.node.training import rows as trainings
 
 __all__ = [
     "MAX_SHOWN",
@@ -34,7 +35,9 @@ __all__ = [
     "info",
     "load",
     "running",
+    "running_state",
     "shown",
+    "stop",
     "submit",
     "window",
 ]
@@ -223,6 +226,15 @@ def _end(step: Step, job: str, state: str, code: str, text: str, number: int | N
     return True
 
 
+def stop(step: Step, job: str) -> bool:
+    """The job has reached what it was for before its last task; False when it had ended."""
+    if not _end(step, job, "done", "", "", None):
+        return False
+    ended.let_go(step, job)
+    step.tx.change("update job set tasks = used where id = ?", (job,))
+    return True
+
+
 def _is_named(step: Step, job: str) -> bool:
     """Whether anybody can come back to it."""
     return step.tx.one("select 1 from job where id = ? and name is not null", (job,)) is not None
@@ -233,6 +245,7 @@ def delete(step: Step, job: str) -> list[arrays.ArrayRow]:
     dead = arrays.of_job(step.tx, job)
     cancel(step, job)
     ended.give_up(step, job)
+    trainings.forget(step, job)
     arrays.remove_outputs(step, job)
     for statement in (
         "delete from vote where lease in (select id from lease where job = ?)",
@@ -248,6 +261,11 @@ def delete(step: Step, job: str) -> list[arrays.ArrayRow]:
     ):
         step.tx.change(statement, (job,))
     return dead
+
+
+def running_state(tx: Tx, job: str) -> bool:
+    """Whether a job is there and has not ended."""
+    return tx.one("select 1 from job where id = ? and state = 'running'", (job,)) is not None
 
 
 def running(tx: Tx) -> list[str]:

@@ -11,6 +11,7 @@ import json
 
 from server_stub.node.state import blobs, events, leases, receipts, tasks, trust
 from server_stub.node.state.words import VALIDATOR, FinishJob, RunWork, Step, StopLease
+from server_stub.node.training import rows as trainings
 
 __all__ = [
     "accept",
@@ -135,6 +136,7 @@ def use(step: Step, task: tasks.TaskRow) -> bool:
             (task.id, slot, task.job, array, start[0] if start else 0, stop[0] if stop else 1,
              box, blob, step.now_s),
         )  # fmt: skip
+    trainings.used(step, task)
     events.note(step, task.job, "used", task.number)
     for (lease,) in step.tx.rows(
         "select id from lease where task = ? and state in ('accepted', 'rejected')", (task.id,)

@@ -30,6 +30,7 @@ __all__ = [
     "note_region",
     "prepared",
     "read_box",
+    "read_picked",
     "release_inputs",
     "release_inputs_unless_judged",
 ]
@@ -37,7 +38,7 @@ __all__ = [
 COLUMNS = (
     "id, public, job, number, state, executor, attempt, graph, verify, flops, bytes_moved,"
     " memory_bound_bytes, depth, consumers_left, winner, since_s,"
-    " verify_flops, prio, affinity"
+    " verify_flops, prio, affinity, weight_version"
 )
 
 
@@ -63,6 +64,7 @@ class TaskRow(NamedTuple):
     verify_flops: int
     prio: int
     affinity: int
+    weight_version: int
 
 
 def load(tx: Tx, task: int) -> TaskRow | None:
@@ -81,15 +83,22 @@ def move(step: Step, task: int, sources: Sequence[TaskState], target: TaskState)
     return moved == 1
 
 
-def box_text(region: Region) -> str:
-    """A box as it is kept in rows: `[[start...],[stop...]]`."""
-    return json.dumps([region.start, region.stop], separators=(",", ":"))
+def box_text(region: Region, rows: Sequence[int] = ()) -> str:
+    """A box as it is kept in rows: `[[start...],[stop...]]`, and the rows that are picked."""
+    parts = [region.start, region.stop, rows] if rows else [region.start, region.stop]
+    return json.dumps(parts, separators=(",", ":"))
 
 
 def read_box(text: str) -> Region:
     """The box of a row."""
-    start, stop = json.loads(text)
+    start, stop, *_ = json.loads(text)
     return Region(tuple(start), tuple(stop))
+
+
+def read_picked(text: str) -> tuple[int, ...]:
+    """The rows that the box of a row picks; none where it is a plain box."""
+    _, _, *picked = json.loads(text)
+    return tuple(picked[0]) if picked else ()
 
 
 def generate(
@@ -133,13 +142,13 @@ def _add(
     added = step.tx.one(
         "insert into task(public, job, number, state, executor, prio, affinity, graph, verify,"
         " verify_flops, flops, bytes_moved, memory_bound_bytes, min_memory_bytes, min_sandbox,"
-        " slot_bytes, waits, consumers_left, since_s)"
-        " values(?, ?, ?, 'waiting', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) returning id",
+        " slot_bytes, waits, consumers_left, since_s, weight_version)"
+        " values(?, ?, ?, 'waiting', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) returning id",
         (
             step.fresh_id("task"), job, task.index, executor, prio, task.affinity, graph,
             task.verify, task.verify_flops, task.flops, task.bytes_moved, task.memory_bound_bytes,
             constraints["min_memory_bytes"], SANDBOX_RANK[constraints["sandbox"]], largest,
-            len(task.inputs), consumers, step.now_s,
+            len(task.inputs), consumers, step.now_s, task.weight_version,
         ),
     )  # fmt: skip
     assert added is not None  # noqa: S101 - an insert with `returning` has a row
@@ -163,7 +172,7 @@ def _add(
 def _add_region(
     step: Step, job: str, executor: str, task: int, slot: int, source: ArrayRegion, nbytes: int
 ) -> int:
-    box = box_text(source.region)
+    box = box_text(source.region, source.rows)
     found = step.tx.one(
         "insert into region(job, array, box) values(?, ?, ?)"
         " on conflict(job, array, box) do update set array = excluded.array"

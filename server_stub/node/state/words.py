@@ -184,6 +184,8 @@ class Step:
         notes, sent_bytes: for the jobs' diaries and counters, written by `events.settle` at the
             end of the step in one statement a job.
         facts: what never changes about (job, graph), kept by the node from step to step.
+        dropping: blobs whose last reference went and whose files are still to be deleted, shared
+            by all steps of a commit: whoever takes a new reference takes the blob out.
     """
 
     tx: Tx
@@ -195,6 +197,7 @@ class Step:
     notes: list[tuple[str, str, int | None, str]] = field(default_factory=list)
     sent_bytes: dict[str, int] = field(default_factory=dict)
     facts: dict[tuple[str, str], tuple[Any, ...]] = field(default_factory=dict)
+    dropping: set[str] = field(default_factory=set)
 
     def emit(self, effect: Effect) -> None:
         if effect not in self.effects:

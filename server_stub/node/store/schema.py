@@ -10,7 +10,7 @@ from typing import Final
 
 __all__ = ["SCHEMA_VERSION", "STATEMENTS"]
 
-SCHEMA_VERSION: Final = 2
+SCHEMA_VERSION: Final = 3
 
 STATEMENTS: Final[tuple[str, ...]] = (
     "create table meta(key text primary key, value text not null) without rowid",
@@ -57,7 +57,8 @@ STATEMENTS: Final[tuple[str, ...]] = (
     " flops integer not null, bytes_moved integer not null, memory_bound_bytes integer not null,"
     " min_memory_bytes integer not null, min_sandbox integer not null, slot_bytes integer not null,"
     " waits integer not null, depth integer not null default 0,"
-    " consumers_left integer not null, winner text, verified_by text, since_s real not null)",
+    " consumers_left integer not null, winner text, verified_by text, since_s real not null,"
+    " weight_version integer not null default 0)",
     "create unique index task_number on task(job, number)",
     "create index task_ready on task(executor, prio, id) where state = 'ready'",
     "create index task_ready_near on task(job, affinity, id) where state = 'ready'",
@@ -78,6 +79,13 @@ STATEMENTS: Final[tuple[str, ...]] = (
     " array integer, start0 integer not null, stop0 integer not null, box text not null,"
     " blob text not null, at_s real not null, primary key(task, slot)) without rowid",
     "create index fold_place on fold(job, array, start0)",
+    # training/rows.py: a job that trains, and the weights that it keeps.
+    "create table training(job text primary key, program blob not null, arrays text not null,"
+    " done integer not null default 0, seen integer not null default 0,"
+    " ended_early text not null default '', first_step integer not null default 0,"
+    " keep_every integer not null default 0) without rowid",
+    "create table checkpoint(job text not null, version integer not null, slot integer not null,"
+    " blob text not null, primary key(job, version, slot)) without rowid",
     # state/leases.py
     "create table lease(id text not null unique, task integer not null, job text not null,"
     " role text not null, device text not null, owner text not null, bucket text not null,"

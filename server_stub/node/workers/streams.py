@@ -18,7 +18,7 @@ from gpugoblin.blobs.chunk import CHUNK_BYTES, blob_name, chunk_count, chunk_dig
 from gpugoblin.blobs.store import BlobReader, BlobStore, BlobWriter
 from gpugoblin.catalog.spec import DTYPES
 from gpugoblin.errors import StoreError
-from server_stub.node.arrays import box_bytes, open_array
+from server_stub.node.arrays import box_bytes, open_array, read_part
 from server_stub.node.work import BlobInput, Box, Input, Output, RegionInput, RegionOutput
 from server_stub.node.workers.layouts import DenseLayout, Layout
 
@@ -64,13 +64,15 @@ class _RegionStream:
         self.path = source.array.path
         self._box = box
         self._layout: Layout = open_array(source.array)
-        self.parallel = isinstance(self._layout, DenseLayout)
+        self.parallel = isinstance(self._layout, DenseLayout) and not box.rows
 
     def read(self, start: int, stop: int, target: memoryview) -> None:
-        self._layout.read(self._box, start, stop, target)
+        row_bytes = self.nbytes // max(1, len(self._box.rows))
+        read_part(self._layout, self._box, row_bytes, start, stop, target)
 
     def advise(self) -> None:
-        self._layout.advise(self._box)
+        if not self._box.rows:
+            self._layout.advise(self._box)
 
     def close(self) -> None:
         self._layout.close()
@@ -134,7 +136,7 @@ def key_of(source: Input) -> str:
     except OSError:
         version = "gone"
     place = f"{array.kind}:{array.path}:{array.member}:{array.offset_bytes}"
-    return f"region:{place}:{version}:{box.start}:{box.stop}:{source.blob}"
+    return f"region:{place}:{version}:{box.start}:{box.stop}:{box.rows}:{source.blob}"
 
 
 def read_hashed(

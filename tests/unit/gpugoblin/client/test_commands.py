@@ -42,6 +42,15 @@ def test_one_job(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert ("signature" in shown) == (verb == "certificate")
 
 
+def test_a_name_alone_is_shown_and_watched(capsys: pytest.CaptureFixture[str]) -> None:
+    assert commands.job(["sum"]) == 0
+    assert "plan" in capsys.readouterr().out
+    assert commands.job(["sum", "--watch"]) == 0
+    assert capsys.readouterr().out.startswith("sum: done")
+    assert commands.job(["--json", "sum"]) == 0
+    assert json.loads(capsys.readouterr().out)["name"] == "sum"
+
+
 def test_cancel(node: FakeNode, capsys: pytest.CaptureFixture[str]) -> None:
     node.hold = True
     gg.array([4, 5]).sum().save(name="long")

@@ -55,3 +55,16 @@ def test_a_file_that_came_after_its_last_reference_goes_and_others_stay(world: W
     assert orphan not in world.files
     assert named in world.files
     assert world.handle(lambda s: blobs.known(s.tx)) == {named}
+
+
+def test_a_file_that_is_needed_again_in_the_same_step_stays(world: World) -> None:
+    blob = world.store("x")
+
+    def body(step: Step) -> None:
+        blobs.hold(step, blob, 1)
+        blobs.release(step, blob)
+        blobs.hold(step, blob, 1)
+
+    world.handle(body)
+    assert blob in world.files
+    assert refs(world, blob) == 1

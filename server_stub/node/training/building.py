@@ -1,0 +1,188 @@
+"""From the message of a training to its plan.
+
+Owns: what is said against a training before it starts, and the plan that follows from the message
+and the specs of its arrays: the same in every life of the node. Must not: read a row or a file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from gpugoblin.catalog.spec import TensorSpec
+from gpugoblin.errors import GraphError, NodeError, PlanError
+from gpugoblin.graph.classes import in_class
+from gpugoblin.graph.ir import Graph
+from gpugoblin.graph.serialize import decode
+from gpugoblin.optim.step import Optimizer
+from gpugoblin.optim.words import optimizer_of
+from gpugoblin.plan.microbatches import Slot, loss_graph, micro_batch
+from gpugoblin.plan.order import Order
+from gpugoblin.plan.rounds import GROUP, Evaluation, RoundsPlan
+from gpugoblin.wire.messages.training import EvaluationSubmit, GraphSlot, TrainingSubmit
+from server_stub.node.training.stepping import (
+    Parameter,
+    Stepping,
+    mean_of,
+    state_specs,
+    step_graph,
+    sum_of,
+)
+
+__all__ = ["ArraySpecs", "carried_specs", "graph_of", "make_plan", "read_plan"]
+
+
+class ArraySpecs(Struct, frozen=True):
+    """Shapes and dtypes of the arrays that a training reads: (dtype, shape) of each."""
+
+    data: tuple[tuple[str, tuple[int, ...]], ...]
+    fixed: tuple[tuple[str, tuple[int, ...]], ...]
+    evaluated: tuple[tuple[str, tuple[int, ...]], ...] = ()
+
+
+def graph_of(data: bytes, numeric_class: str) -> Graph:
+    """A graph of the message, rounded as the class says."""
+    return in_class(decode(data), numeric_class)
+
+
+def _slots(given: Sequence[GraphSlot]) -> list[Slot]:
+    return [Slot(one.kind, one.array, one.offset) for one in given]
+
+
+def _optimizer(message: TrainingSubmit) -> Optimizer:
+    try:
+        words: Any = msgspec.json.decode(message.optimizer, type=dict[str, Any])
+    except msgspec.DecodeError as cause:
+        raise PlanError("training_malformed", reason=f"the optimizer: {cause}") from cause
+    return optimizer_of(words)
+
+
+def _parameters(message: TrainingSubmit, total: int) -> tuple[Parameter, ...]:
+    """The trained tensors, which lie in their flat one without gaps."""
+    found = sorted(
+        (one for one in message.tensors if one.kind == "parameter"), key=lambda one: one.offset
+    )
+    at = 0
+    for one in found:
+        if one.offset != at:
+            raise PlanError("training_malformed", reason=f"{one.name} begins at {one.offset}")
+        at += TensorSpec("float32", one.shape).count
+    if at != total:
+        reason = f"the tensors have {at} elements, their flat array has {total}"
+        raise PlanError("training_malformed", reason=reason)
+    return tuple(Parameter(one.offset, one.shape) for one in found)
+
+
+def _specs(pairs: Sequence[tuple[str, tuple[int, ...]]]) -> tuple[TensorSpec, ...]:
+    return tuple(TensorSpec(dtype, tuple(shape)) for dtype, shape in pairs)
+
+
+def _require_arrays(what: str, graph: Sequence[TensorSpec], given: Sequence[TensorSpec]) -> None:
+    """Data arrays have the dtype and the rows that the graph reads, and one number of rows."""
+    if len(graph) != len(given):
+        reason = f"the loss reads {len(graph)} {what} arrays, {len(given)} were given"
+        raise PlanError("training_malformed", reason=reason)
+    for number, (wanted, found) in enumerate(zip(graph, given, strict=True)):
+        if wanted.dtype != found.dtype or wanted.shape[1:] != found.shape[1:] or not found.rank:
+            raise NodeError("array_mismatch", number=number, wanted=wanted, found=found)
+    lengths = sorted({spec.shape[0] for spec in given})
+    if len(lengths) > 1:
+        reason = f"the {what} arrays have {' and '.join(map(str, lengths))} examples"
+        raise PlanError("training_malformed", reason=reason)
+
+
+def make_plan(message: TrainingSubmit, arrays: ArraySpecs) -> RoundsPlan:
+    """The plan of a training.
+
+    Raises:
+        PlanError: `training_malformed`, `nothing_trainable`, `loss_not_one_number`,
+            `data_too_short`, `batch_not_divisible`.
+        GraphError, NodeError: what is wrong with a graph or an array.
+    """
+    loss = graph_of(message.graph, message.numeric_class)
+    micro = micro_batch(loss, _slots(message.slots), message.updates)
+    if message.batch % message.micro or micro.rows != message.micro:
+        raise PlanError("batch_not_divisible", batch=message.batch, rows=micro.rows)
+    micros = message.batch // message.micro
+    data, fixed = _specs(arrays.data), _specs(arrays.fixed)
+    first = len(micro.carried)
+    _require_arrays("data", micro.graph.inputs[first : first + micro.data], data)
+    groups = -(-micros // GROUP) if micros > GROUP else 0
+    flat = micro.graph.inputs[0]
+    stepping = Stepping(
+        micro, _optimizer(message), _parameters(message, flat.count), groups or micros, micros,
+        message.clip_norm,
+    )  # fmt: skip
+    sizes = {min(GROUP, micros - group * GROUP) for group in range(groups)}
+    carried = (*micro.graph.inputs[:first], *state_specs(stepping))
+    examples = data[0].shape[0]
+    plan = RoundsPlan(
+        micro=micro, sums={size: sum_of(micro, size) for size in sorted(sizes)},
+        step=step_graph(stepping), carried=carried, read=first, rounds=message.steps,
+        micros=micros, first=message.first_step,
+        order=Order(examples, message.batch, message.seed, message.shuffle),
+        data=data, fixed=fixed, tensors=len(stepping.parameters),
+    )  # fmt: skip
+    if message.evaluation is None:
+        return plan
+    return _evaluated(plan, message, message.evaluation, _specs(arrays.evaluated))
+
+
+def _evaluated(
+    plan: RoundsPlan, message: TrainingSubmit, wanted: EvaluationSubmit,
+    arrays: tuple[TensorSpec, ...],
+) -> RoundsPlan:  # fmt: skip
+    graph = graph_of(wanted.graph, message.numeric_class)
+    micro = loss_graph(graph, _slots(wanted.slots))
+    first = len(micro.carried)
+    if micro.carried != plan.micro.carried[:first]:
+        raise PlanError("training_malformed", reason="evaluation reads what is not carried")
+    _require_arrays("evaluation", micro.graph.inputs[first : first + micro.data], arrays)
+    parts = arrays[0].shape[0] // micro.rows
+    if parts < 1:
+        raise PlanError("data_too_short", examples=arrays[0].shape[0], batch=micro.rows)
+    if parts > 256:
+        reason = f"evaluation in {parts} parts; at most 256 are possible"
+        raise PlanError("training_malformed", reason=reason)
+    if wanted.every > plan.rounds:
+        reason = f"evaluation every {wanted.every} of {plan.rounds} steps"
+        raise PlanError("training_malformed", reason=reason)
+    place = len(plan.carried) + 2 + len(plan.data) + len(plan.fixed)
+    evaluation = Evaluation(
+        wanted.every, micro, mean_of(parts), parts, place, place + len(arrays)
+    )  # fmt: skip
+    return RoundsPlan(
+        micro=plan.micro, sums=plan.sums, step=plan.step, carried=plan.carried, read=plan.read,
+        rounds=plan.rounds, micros=plan.micros, first=plan.first, order=plan.order, data=plan.data,
+        fixed=plan.fixed, tensors=plan.tensors, evaluation=evaluation, evaluated=arrays,
+    )  # fmt: skip
+
+
+def carried_specs(message: TrainingSubmit) -> tuple[TensorSpec, ...]:
+    """Parameters, buffers and counts, then the state of the optimizer, as they are carried."""
+    loss = graph_of(message.graph, message.numeric_class)
+    micro = micro_batch(loss, _slots(message.slots), message.updates)
+    flat = micro.graph.inputs[0]
+    stepping = Stepping(
+        micro, _optimizer(message), _parameters(message, flat.count), 1, 1, message.clip_norm
+    )
+    return (*micro.graph.inputs[: len(micro.carried)], *state_specs(stepping))
+
+
+@lru_cache(maxsize=16)
+def read_plan(program: bytes, arrays: str) -> RoundsPlan:
+    """The plan of a stored training.
+
+    Raises:
+        GraphError: graph_malformed, when it was written by another version of the program.
+    """
+    try:
+        message = msgspec.json.decode(program, type=TrainingSubmit)
+        specs = msgspec.json.decode(arrays, type=ArraySpecs)
+    except msgspec.DecodeError as cause:
+        raise GraphError("graph_malformed", where="a stored training", reason=str(cause)) from cause
+    return make_plan(message, specs)

@@ -1,0 +1,139 @@
+"""The rows of trainings: how far each is, and which weights are kept.
+
+Owns: tables `training` and `checkpoint`. A round counts as done in the transaction that uses its
+step, which also takes hold of the new weights and lets go of older ones: at every moment the newest
+verified weights are here, whatever dies. Must not: read a number of a tensor.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpugoblin.errors import NodeError
+from gpugoblin.plan.rounds import STEP_AFFINITY
+from server_stub.node.state import blobs
+from server_stub.node.state.tasks import TaskRow
+from server_stub.node.state.words import Step
+from server_stub.node.store.protocol import Tx
+
+__all__ = ["TrainingRow", "add", "carried_blobs", "end_early", "forget", "load", "running", "seen",
+           "used", "versions"]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingRow:
+    """A row of `training`.
+
+    Args:
+        program: the message that it began with. arrays: the specs of what it reads.
+        done: rounds that are done. seen: those whose numbers have been looked at.
+        keep_every: weights of every so many steps stay.
+    """
+
+    job: str
+    program: bytes
+    arrays: str
+    done: int
+    seen: int
+    ended_early: str
+    first_step: int
+    keep_every: int
+
+
+_COLUMNS = "job, program, arrays, done, seen, ended_early, first_step, keep_every"
+
+
+def load(tx: Tx, job: str) -> TrainingRow | None:
+    """The row of a job, or None where it is no training."""
+    row = tx.one(f"select {_COLUMNS} from training where job = ?", (job,))  # noqa: S608 - constant
+    return None if row is None else TrainingRow(*row)
+
+
+def add(step: Step, row: TrainingRow) -> None:
+    """A training that begins."""
+    step.tx.change(
+        f"insert into training({_COLUMNS}) values(?, ?, ?, ?, ?, ?, ?, ?)",
+        (row.job, row.program, row.arrays, row.done, row.seen, row.ended_early, row.first_step,
+         row.keep_every),
+    )  # fmt: skip
+
+
+def running(tx: Tx) -> list[str]:
+    """Trainings with rounds that nobody has looked at."""
+    rows = tx.rows(
+        "select t.job from training t join job j on j.id = t.job"
+        " where j.state in ('running', 'done') and t.seen < t.done"
+    )
+    return [row[0] for row in rows]
+
+
+def seen(step: Step, job: str, rounds: int) -> None:
+    """The numbers of the first `rounds` rounds have been looked at."""
+    step.tx.change("update training set seen = max(seen, ?) where job = ?", (rounds, job))
+
+
+def end_early(step: Step, job: str, words: str) -> None:
+    """Why a training ends before its last step."""
+    step.tx.change("update training set ended_early = ? where job = ?", (words, job))
+
+
+def used(step: Step, task: TaskRow) -> None:
+    """A task is used: where it ends a round, its weights are the newest from here on."""
+    if task.affinity != STEP_AFFINITY:
+        return
+    row = step.tx.one(
+        "update training set done = done + 1 where job = ? returning first_step + done, keep_every",
+        (task.job,),
+    )
+    if row is None:
+        return
+    version, keep_every = row
+    kept = step.tx.rows(
+        "select slot, blob, nbytes from task_output where task = ? and array is null"
+        " and blob is not null order by slot",
+        (task.id,),
+    )
+    for slot, blob, nbytes in kept:
+        blobs.hold(step, blob, nbytes)
+        step.tx.change("insert into checkpoint values(?, ?, ?, ?)", (task.job, version, slot, blob))
+    for (old,) in step.tx.rows(
+        "select distinct version from checkpoint where job = ? and version < ?"
+        " and (? = 0 or version % max(1, ?) != 0)",
+        (task.job, version, keep_every, keep_every),
+    ):
+        _let_go(step, task.job, old)
+
+
+def _let_go(step: Step, job: str, version: int) -> None:
+    for (blob,) in step.tx.rows(
+        "delete from checkpoint where job = ? and version = ? returning blob", (job, version)
+    ):
+        blobs.release(step, blob)
+
+
+def versions(tx: Tx, job: str) -> list[int]:
+    """The versions of the weights that are kept, oldest first."""
+    rows = tx.rows("select distinct version from checkpoint where job = ? order by version", (job,))
+    return [row[0] for row in rows]
+
+
+def carried_blobs(tx: Tx, job: str, version: int) -> list[str]:
+    """What is carried after `version` steps, as blobs.
+
+    Raises:
+        NodeError: `version_gone`.
+    """
+    rows = tx.rows(
+        "select blob from checkpoint where job = ? and version = ? order by slot", (job, version)
+    )
+    if not rows:
+        known = ", ".join(map(str, versions(tx, job)[-5:])) or "none yet"
+        raise NodeError("version_gone", version=version, known=known)
+    return [row[0] for row in rows]
+
+
+def forget(step: Step, job: str) -> None:
+    """The job is deleted: its weights go."""
+    for version in versions(step.tx, job):
+        _let_go(step, job, version)
+    step.tx.change("delete from training where job = ?", (job,))

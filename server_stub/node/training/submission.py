@@ -1,0 +1,252 @@
+"""From the message of a training to a running job: checked, planned, admitted, begun.
+
+Owns: everything that is particular to trainings before they start. Must not: change a running job.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from gpugoblin.blobs.files import io_errors, require_space
+from gpugoblin.catalog.spec import TensorSpec
+from gpugoblin.errors import NodeError
+from gpugoblin.graph.exact import not_exact
+from gpugoblin.graph.serialize import encode, graph_hash
+from gpugoblin.hashing import JOB, digest
+from gpugoblin.ids import fresh_id
+from gpugoblin.plan.rounds import RoundsPlan
+from gpugoblin.plan.spec import Limits
+from gpugoblin.units import format_bytes
+from gpugoblin.wire.messages.job import JobInfo, JobSubmit, OutputSave
+from gpugoblin.wire.messages.training import TrainingSubmit
+from server_stub.node import estimate, resuming, submission
+from server_stub.node.executors.base import Fleet
+from server_stub.node.node import Node
+from server_stub.node.planning import operators_of, total_bytes_moved, write_limits
+from server_stub.node.state import arrays, jobs
+from server_stub.node.state.arrays import ArrayRow, NewArray
+from server_stub.node.state.words import Step
+from server_stub.node.store.protocol import Tx
+from server_stub.node.training import rows
+from server_stub.node.training.building import ArraySpecs, make_plan
+
+__all__ = ["submit"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Named:
+    """The arrays of a training, by what they are. `carried` lacks a state that is to be zeros."""
+
+    carried: tuple[ArrayRow, ...]
+    numbers: tuple[ArrayRow, ...]
+    data: tuple[ArrayRow, ...]
+    fixed: tuple[ArrayRow, ...]
+    evaluated: tuple[ArrayRow, ...]
+    keys: tuple[ArrayRow, ...]
+
+    def all(self) -> tuple[ArrayRow, ...]:
+        return (
+            *self.carried, *self.numbers, *self.data, *self.fixed, *self.evaluated, *self.keys
+        )  # fmt: skip
+
+    def specs(self) -> ArraySpecs:
+        def pairs(given: Sequence[ArrayRow]) -> tuple[tuple[str, tuple[int, ...]], ...]:
+            return tuple((row.dtype, row.shape) for row in given)
+
+        return ArraySpecs(pairs(self.data), pairs(self.fixed), pairs(self.evaluated))
+
+
+async def submit(node: Node, owner: str, message: TrainingSubmit) -> JobInfo:
+    """Starts a training, attaches to one, or (dry run) only says how it would go.
+
+    Raises:
+        GraphError, PlanError, NodeError, StoreError: what is wrong with it, by code.
+    """
+    if message.assurance != "full":
+        raise NodeError("audited_not_offered")
+    named = await node.store.read(lambda tx: _arrays(tx, owner, message))
+    await asyncio.gather(*(submission.describe_again(node, row) for row in named.all()))
+    plan = await asyncio.to_thread(make_plan, message, named.specs())
+    _require_class(message, plan)
+    executor, fleet = await _choose(node, message)
+    limits = Limits(fleet.memory_bytes, fleet.threads, min(fleet.slot_bytes, fleet.memory_bytes))
+    _require_fit(plan, limits, executor)
+    local, grid = await node.local.capabilities(), await node.grid.capabilities()
+    summary = plan.summary()
+    write = await asyncio.to_thread(node.disk.bytes_per_s, summary.bytes_out)
+    moved = await asyncio.to_thread(total_bytes_moved, plan)
+    found = estimate.times(
+        summary, moved, executor, local, grid, node.settings.grid_startup_s, write
+    )
+    held = limits.memory_bytes if executor == "local" else 2 * summary.memory_bound_bytes
+    reply = estimate.as_reply(summary, found, executor, held)
+    content = _content(message, named)
+    graph = plan.micro.graph
+    if message.dry_run:
+        return submission.planned(node, owner, message.name, graph, content, reply)
+    attached = await node.store.read(
+        lambda tx: submission.same_job(tx, owner, message.name, content)
+    )
+    if attached is not None:
+        return await node.store.read(lambda tx: jobs.info(tx, attached, attached=True))
+    saves = tuple(OutputSave() for _ in plan.outputs)
+    # The weights of two rounds, and of every version that is kept.
+    kept = 3 + (message.steps // message.keep_every if message.keep_every else 0)
+    held_bytes = kept * sum(spec.nbytes for spec in plan.carried)
+    like = JobSubmit(
+        b"", (), saves, message.name, executor=message.executor, constraints=message.constraints,
+        priority=message.priority,
+    )  # fmt: skip
+    resumed = await resuming.take_up(node, owner, like, content)
+    if resumed is not None:
+        return resumed
+    await submission.admit(node, saves, plan, held_bytes)
+    inputs = await _inputs(node, owner, plan, named)
+    new = jobs.NewJob(
+        owner=owner, name=message.name, graph=encode(graph), graph_hash=str(graph_hash(graph)),
+        operators=operators_of(graph), content=content, inputs=inputs, outputs=(),
+        numeric_class=message.numeric_class, assurance=message.assurance, executor=executor,
+        constraints=message.constraints, priority=message.priority, block_axis=None,
+        limits=write_limits(limits), speculative=0, plan=reply,
+    )  # fmt: skip
+    program = msgspec.json.encode(message)
+    specs = msgspec.json.encode(named.specs()).decode()
+
+    def also(step: Step, job: str) -> None:
+        row = rows.TrainingRow(
+            job, program, specs, 0, 0, "", message.first_step, message.keep_every
+        )
+        rows.add(step, row)
+
+    return await submission.begin(node, new, saves, plan, also)
+
+
+def _arrays(tx: Tx, owner: str, message: TrainingSubmit) -> _Named:
+    def load(names: Sequence[str]) -> tuple[ArrayRow, ...]:
+        found = tuple(arrays.of_owner(tx, owner, name) for name in names)
+        for row in found:
+            if not row.complete:
+                raise NodeError(
+                    "array_incomplete", array=row.id, stored_bytes=row.stored_bytes,
+                    expected_bytes=row.nbytes,
+                )  # fmt: skip
+        return found
+
+    flat = (message.parameters, message.buffers, message.counts)
+    wanted = message.evaluation
+    return _Named(
+        carried=load([name for name in flat if name is not None] + list(message.state)),
+        numbers=load([message.steps_array, message.keys]),
+        data=load(message.data),
+        fixed=load(message.fixed),
+        evaluated=load(wanted.data if wanted else ()),
+        keys=load([wanted.keys] if wanted and wanted.keys else []),
+    )
+
+
+def _require_class(message: TrainingSubmit, plan: RoundsPlan) -> None:
+    if message.numeric_class != "exact":
+        return
+    for graph in (plan.micro.graph, plan.step):
+        culprit = not_exact(graph)
+        if culprit is not None:
+            raise NodeError("class_not_for_graph", operator=culprit)
+
+
+async def _choose(node: Node, message: TrainingSubmit) -> tuple[str, Fleet]:
+    """Where it runs: on the grid where that is wished or devices are known, else here."""
+    local, grid = await node.local.capabilities(), await node.grid.capabilities()
+    wanted = message.executor
+    if wanted == "grid":
+        submission.require_confirmed(node)
+    if wanted == "grid" or (
+        wanted == "auto"
+        and submission.may_leave(node)
+        and (grid.engines or not node.settings.local_engine)
+    ):
+        return "grid", grid
+    if not node.settings.local_engine:
+        reason = "the node has no engine of its own"
+        raise NodeError("executor_unavailable", executor="local", reason=reason)
+    return "local", local
+
+
+def _require_fit(plan: RoundsPlan, limits: Limits, executor: str) -> None:
+    graphs = [plan.micro.graph, plan.step, *plan.sums.values()]
+    largest = max(
+        spec.nbytes for graph in graphs for spec in (*graph.inputs, *graph.output_specs())
+    )
+    needed = plan.summary().memory_bound_bytes
+    if needed > limits.memory_bytes or largest > limits.slot_bytes:
+        raise NodeError(
+            "training_does_not_fit", needed=format_bytes(needed), executor=executor,
+            available=format_bytes(limits.memory_bytes), largest=format_bytes(limits.slot_bytes),
+        )  # fmt: skip
+
+
+def _content(message: TrainingSubmit, named: _Named) -> str:
+    """The name of the computation: everything that the result follows from."""
+    bare = msgspec.structs.replace(
+        message, name=None, executor="auto", priority=0, dry_run=False, keep_every=0
+    )
+    program = msgspec.to_builtins(bare)
+    for field in ("parameters", "buffers", "counts", "state", "steps_array", "keys", "data",
+                  "fixed"):  # fmt: skip
+        program.pop(field)
+    if bare.evaluation is not None:
+        program["evaluation"].pop("data")
+        program["evaluation"].pop("keys")
+    parts = [msgspec.json.encode(program), *(row.fingerprint.encode() for row in named.all())]
+    framed = [part for item in parts for part in (len(item).to_bytes(8, "little"), item)]
+    return digest(JOB, framed)
+
+
+async def _inputs(node: Node, owner: str, plan: RoundsPlan, named: _Named) -> list[str]:
+    """The job's input arrays in the plan's order, each as the plan wants it."""
+    carried = list(named.carried)
+    for spec in plan.carried[len(carried) :]:
+        carried.append(await _zeros(node, owner, spec))
+    found = [
+        *carried, *named.numbers, *named.data, *named.fixed, *named.evaluated, *named.keys
+    ]  # fmt: skip
+    if len(found) != len(plan.inputs):
+        raise NodeError(
+            "inputs_mismatch", wanted=len(plan.inputs), outputs=len(plan.outputs),
+            found=len(found), saves=len(plan.outputs),
+        )  # fmt: skip
+    for number, (row, spec) in enumerate(zip(found, plan.inputs, strict=True)):
+        if (row.dtype, row.shape) != (spec.dtype, spec.shape):
+            raise NodeError(
+                "array_mismatch", number=number, wanted=spec,
+                found=f"{row.dtype}[{', '.join(map(str, row.shape))}]",
+            )  # fmt: skip
+    return [row.id for row in found]
+
+
+async def _zeros(node: Node, owner: str, spec: TensorSpec) -> ArrayRow:
+    """An array of zeros: a file without blocks, shared by all trainings of this owner."""
+    array = fresh_id("array")
+    path = node.settings.arrays_root / f"{array}.raw"
+    print_ = digest(JOB, [b"zeros", str(spec).encode()])
+    new = NewArray(
+        id=array, owner=owner, source="upload", kind="raw", path=str(path), member="",
+        offset_bytes=0, dtype=spec.dtype, shape=spec.shape, fingerprint=print_,
+        stored_bytes=spec.nbytes, complete=True, ours=True, final_path=str(path),
+    )  # fmt: skip
+
+    def make() -> None:
+        require_space(node.settings.arrays_root, 0, node.settings.reserve_bytes)
+        with io_errors(path):
+            path.touch(0o600)
+            with path.open("r+b") as file:
+                file.truncate(spec.nbytes)
+
+    await asyncio.to_thread(make)
+    row = await node.handle(lambda step: arrays.add_input(step, new))
+    if row.id != array:
+        await asyncio.to_thread(path.unlink, True)
+    return row

@@ -1,0 +1,118 @@
+"""Training on the real lab node of this machine, beside plain PyTorch on the same seed."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gpugoblin as gg
+from gpugoblin.client import local
+from gpugoblin.client.local import LocalNode
+from gpugoblin.client.session import Session
+from gpugoblin.plan.order import Order
+from tests.helpers.torch_programs import torch_or_skip
+
+torch = torch_or_skip()
+datasets = pytest.importorskip("sklearn.datasets", reason="the digits come with scikit-learn")
+
+PAGE = Path(__file__).parents[2] / "docs" / "researcher" / "training.md"
+STEPS, BATCH = 8, 32
+
+
+@pytest.fixture
+def lab(short_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
+    monkeypatch.setenv("GPUGOBLIN_CONFIG", str(short_path / "none.toml"))
+    with gg.connect("local", state_dir=short_path / "state") as session:
+        yield session
+        session.stop_node()
+
+
+def network() -> Any:
+    torch.manual_seed(0)
+    nn = torch.nn
+    return nn.Sequential(
+        nn.Conv2d(1, 4, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(36, 10)
+    )
+
+
+def digits() -> tuple[Any, Any]:
+    found = datasets.load_digits()
+    return (found.images[:, None] / 16).astype(np.float32), found.target.astype(np.int64)
+
+
+def plain_losses(model: Any, steps: int, batch: int) -> Any:
+    """PyTorch in one process, on the examples that a run reads."""
+    x, y = (torch.from_numpy(one) for one in digits())
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
+    losses = []
+    for step in range(steps):
+        rows = list(Order(len(x), batch, 0).rows(step, 0, batch))
+        optimizer.zero_grad()
+        loss = torch.nn.functional.cross_entropy(model(x[rows]), y[rows])
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return np.array(losses)
+
+
+def begun(steps: int = STEPS) -> gg.Run:
+    return gg.train(
+        network(), loss=torch.nn.functional.cross_entropy, data=digits(),
+        optimizer=gg.AdamW(3e-3), steps=steps, batch=BATCH, micro_batch=16, name="digits",
+    )  # fmt: skip
+
+
+def test_the_curve_is_that_of_pytorch(lab: Session) -> None:
+    run = begun().wait(timeout=100)
+    model = network()
+    np.testing.assert_allclose(run.losses, plain_losses(model, STEPS, BATCH), rtol=1e-4)
+    loaded = run.load_into(network())
+    for one, other in zip(loaded.parameters(), model.parameters(), strict=True):
+        assert (one - other).abs().max() < 1e-4
+    assert run.info.verified_by.recompute == run.info.tasks
+
+
+def test_a_killed_node_goes_on_from_the_last_step(lab: Session, short_path: Path) -> None:
+    node = LocalNode((short_path / "state").resolve())
+    run = begun()
+    for wanted in (2, 5):
+        deadline_s = time.monotonic() + 60
+        while run.training().done < wanted and time.monotonic() < deadline_s:
+            time.sleep(0.02)
+        pid = local._listener(node)
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+        deadline_s = time.monotonic() + 10
+        while local._listener(node) == pid and time.monotonic() < deadline_s:
+            time.sleep(0.02)
+        run.reconnect()
+    run.wait(timeout=100)
+    np.testing.assert_allclose(run.losses, plain_losses(network(), STEPS, BATCH), rtol=1e-4)
+    assert run.info.verified == run.info.tasks == 3 * STEPS
+
+
+def test_the_page_runs_as_it_is_written(
+    lab: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    assert len(blocks) == 4
+    names: dict[str, Any] = {"__name__": "page"}
+    for block in blocks:
+        promised = re.findall(r"^# (.*)$", block, re.MULTILINE)
+        script = tmp_path / "page.py"
+        script.write_text(block.replace('gg.connect("local")', "None"), encoding="utf-8")
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out):
+            exec(compile(script.read_text(encoding="utf-8"), str(script), "exec"), names)  # noqa: S102
+        assert out.getvalue().splitlines() == promised, block

@@ -1,0 +1,180 @@
+"""`gg.train` against a lab node with real doors; computing is the interpreter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gpugoblin as gg
+from gpugoblin.client.run import Run
+from gpugoblin.errors import ClientError
+from tests.helpers.node import LabNode
+from tests.helpers.trainings import Linear
+
+MODEL = Linear()
+WEIGHTS = {"w": np.zeros(3, np.float32), "c": np.zeros(1, np.float32)}
+
+
+def squares(weights: Mapping[str, gg.Array], x: gg.Array, y: gg.Array) -> gg.Array:
+    gap = (x * weights["w"]).sum(axis=1) + weights["c"] - y
+    return (gap * gap).mean()
+
+
+@pytest.fixture
+def lab(short_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[gg.Session]:
+    monkeypatch.setenv("GPUGOBLIN_CONFIG", str(short_path / "none.toml"))
+    with (
+        LabNode(short_path) as node,
+        gg.connect(f"unix:{node.settings.socket_path}") as session,
+    ):
+        yield session
+
+
+def trained(steps: int = 6, **fields: Any) -> Run:
+    given: dict[str, Any] = {
+        "parameters": WEIGHTS, "data": MODEL.data, "optimizer": gg.SGD(MODEL.rate),
+        "batch": MODEL.batch, "micro_batch": 4, "seed": MODEL.seed, "name": "line",
+    }  # fmt: skip
+    return gg.train(squares, steps=steps, **{**given, **fields})
+
+
+def test_a_run_gives_losses_weights_and_a_table(lab: gg.Session, tmp_path: Path) -> None:
+    run = trained(checkpoint_every=3).wait(timeout=60)
+    losses, weights = MODEL.run(6)
+    np.testing.assert_allclose(run.losses, losses, rtol=1e-5)
+    found = run.weights()
+    assert found.step == 6
+    np.testing.assert_allclose(found.named()["w"], weights[:3], rtol=1e-4)
+    np.testing.assert_allclose(run.weights(version=3).named()["c"], MODEL.run(3)[1][3:], rtol=1e-4)
+    assert set(run.gradient_norms) == {"w", "c"}
+    assert run.gradient_norms["w"].shape == (6,)
+    assert run.table().row_count == 6
+    assert "step 6 of 6, loss" in str(run.view())
+    assert run.evaluations.shape == (0, 2)
+
+
+def test_a_run_is_found_again_by_name(lab: gg.Session) -> None:
+    first = trained().wait(timeout=60)
+    found = gg.get("line")
+    assert isinstance(found, Run)
+    assert np.array_equal(found.losses, first.losses)
+    assert [type(one) for one in gg.jobs()] == [Run]
+    assert trained().attached
+    other = trained(steps=3, overwrite=True).wait(timeout=60)
+    assert other.losses.shape == (3,)
+
+
+def test_a_checkpoint_goes_on_bit_for_bit(lab: gg.Session, tmp_path: Path) -> None:
+    optimizer = gg.AdamW(1e-2)
+    whole = trained(8, name="whole", optimizer=optimizer).wait(timeout=60)
+    half = trained(5, name="half", optimizer=optimizer).wait(timeout=60)
+    path = half.checkpoint(tmp_path / "half.safetensors")
+    for number, resume in enumerate((path, half)):
+        rest = trained(3, name=f"rest{number}", optimizer=optimizer, resume=resume)
+        rest.wait(timeout=60)
+        assert np.array_equal(rest.losses, whole.losses[5:])
+        for name, array in rest.weights().named().items():
+            assert np.array_equal(array, whole.weights().named()[name])
+        assert rest.weights().step == 8
+
+
+def test_evaluation_and_early_stopping(lab: gg.Session) -> None:
+    x, y = MODEL.data
+    run = trained(
+        40, optimizer=gg.SGD(1e-7), evaluation=(x[:8], y[:8]), evaluate_every=2, patience=2,
+        least_gain=1e-3,
+    ).wait(timeout=60)  # fmt: skip
+    assert "ended early" in str(run.view())
+    scores = run.evaluations
+    assert scores[:2, 0].tolist() == [2.0, 4.0]
+    np.testing.assert_allclose(scores[0, 1], (y[:8] ** 2).mean(), rtol=1e-4)
+    assert len(run.losses) < 40
+
+
+def test_clipping_and_files(lab: gg.Session, tmp_path: Path) -> None:
+    x, y = MODEL.data
+    np.save(tmp_path / "x.npy", x)
+    run = trained(3, data=(gg.open(tmp_path / "x.npy"), y), clip_norm=1e-3).wait(timeout=60)
+    step = MODEL.rate * 1e-3
+    weights = np.concatenate([one.reshape(-1) for one in run.weights(None).named().values()])
+    # Three steps of the longest length, in nearly one direction.
+    assert 2.5 * step < np.linalg.norm(weights) < 3.001 * step
+
+
+def test_cancelling_keeps_the_weights(lab: gg.Session) -> None:
+    run = trained(5000)
+    while run.training().done < 2:
+        pass
+    run.cancel()
+    with pytest.raises(ClientError) as caught:
+        run.wait(timeout=20)
+    assert caught.value.code == "job_cancelled"
+    done = run.training().done
+    np.testing.assert_allclose(run.losses, MODEL.run(done)[0], rtol=1e-4, atol=1e-6)
+    assert run.weights().step == done
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        ({"steps": 0}, "training_refused"),
+        ({"batch": 41}, "training_refused"),
+        ({"micro_batch": 3}, "training_refused"),
+        ({"patience": 2}, "training_refused"),
+        ({"data": (MODEL.data[0], MODEL.data[1][:-1])}, "data_malformed"),
+        ({"data": ()}, "data_malformed"),
+        ({"data": (MODEL.data[0], np.full(40, np.nan, np.float32))}, "data_not_finite"),
+        ({"data": (MODEL.data[0].astype(np.float64), MODEL.data[1])}, "dtype_refused"),
+        ({"parameters": None}, "model_not_trainable"),
+        ({"parameters": {"w": np.zeros(3), "c": np.zeros(1)}}, "model_not_trainable"),
+        ({"priority": 1000}, "option_refused"),
+        ({"resume": "nowhere.safetensors"}, "checkpoint_misfit"),
+    ],
+)
+def test_what_is_refused_before_anything_is_sent(
+    lab: gg.Session, fields: dict[str, Any], code: str
+) -> None:
+    with pytest.raises(gg.errors.GoblinError) as caught:
+        trained(**fields)
+    assert caught.value.code == code
+    assert gg.jobs() == []
+
+
+def test_losses_that_are_none(lab: gg.Session) -> None:
+    cases = {
+        "loss_refused": lambda weights, x, y: (x * weights["w"]).sum(axis=1) - y,
+        "model_not_trainable": lambda weights, x, y: (x * x).mean() + (y * y).mean(),
+    }
+    for code, loss in cases.items():
+        with pytest.raises(ClientError) as caught:
+            gg.train(
+                loss, parameters=WEIGHTS, data=MODEL.data, optimizer=gg.SGD(0.1), steps=2, batch=8
+            )
+        assert caught.value.code == code
+
+
+def test_a_checkpoint_of_another_model(lab: gg.Session, tmp_path: Path) -> None:
+    path = trained(2).wait(timeout=60).checkpoint(tmp_path / "a.safetensors")
+
+    def other(weights: Mapping[str, gg.Array], x: gg.Array, y: gg.Array) -> gg.Array:
+        gap = (x * weights["other"]).sum(axis=1) - y
+        return (gap * gap).mean()
+
+    with pytest.raises(ClientError) as caught:
+        gg.train(
+            other, parameters={"other": WEIGHTS["w"]}, data=MODEL.data, optimizer=gg.SGD(0.1),
+            steps=2, batch=8, resume=path,
+        )  # fmt: skip
+    assert caught.value.code == "checkpoint_misfit"
+    assert "other" in caught.value.what
+
+
+def test_a_name_is_made_from_the_content(lab: gg.Session) -> None:
+    one, two = trained(2, name=None), trained(2, name=None)
+    assert one.name == two.name
+    assert two.attached
+    two.wait(timeout=60)
