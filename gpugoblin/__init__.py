@@ -48,7 +48,8 @@ if TYPE_CHECKING:
     from gpugoblin.client.public import *
     from gpugoblin.client.run import *
     from gpugoblin.client.session import *
-    from gpugoblin.client.train import *
+    from gpugoblin.client.train import train as train
+    from gpugoblin.client.train_loop import prepare as prepare
     from gpugoblin.optim import schedules as schedules
     from gpugoblin.optim.adafactor import *
     from gpugoblin.optim.adam import *
@@ -110,6 +111,7 @@ _NAMES: Final = {
     "gpugoblin.client.run": "Run",
     "gpugoblin.client.session": "Session connect",
     "gpugoblin.client.train": "train",
+    "gpugoblin.client.train_loop": "prepare",
     "gpugoblin.optim.adafactor": "Adafactor",
     "gpugoblin.optim.adam": "Adam AdamW",
     "gpugoblin.optim.lion": "Lion",

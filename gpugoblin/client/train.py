@@ -35,7 +35,7 @@ from gpugoblin.wire.messages.task import Constraints
 from gpugoblin.wire.messages.training import EvaluationSubmit, TrainingSubmit
 from gpugoblin.wire.remote import RemoteError
 
-__all__ = ["train"]
+__all__ = ["begin", "train"]
 
 LARGEST_MICRO: Final = 64
 """Examples of a task where nobody says: small enough that several contributors share a batch."""
@@ -112,15 +112,54 @@ def train(
     first = examples.first(rows, read)
     made = _captured(model, loss, parameters, first, place)
     start = _resumed(resume, made)
-    arrays = _Arrays(link, place)
     held = None
     if evaluation is not None:
         held = _evaluation(
-            model, loss, parameters, data_set(evaluation, place, "evaluation"), evaluate_every or
-            max(1, steps // 20), (patience, least_gain), rows, arrays, seed,
+            model, loss, parameters, data_set(evaluation, place, "evaluation"),
+            evaluate_every or max(1, steps // 20), (patience, least_gain), rows,
+            _Arrays(link, place), seed,
         )  # fmt: skip
     elif patience or evaluate_every:
         raise _refused(place, "patience", patience, "it needs evaluation= data")
+    return begin(
+        made, examples, optimizer, place=place, steps=steps, batch=batch, rows=rows, name=name,
+        start=start, held=held, clip_norm=clip_norm, seed=seed, shuffle=shuffle,
+        checkpoint_every=checkpoint_every, numeric_class=numeric_class, executor=executor,
+        where=where, priority=priority, overwrite=overwrite, session=link,
+    )  # fmt: skip
+
+
+def begin(
+    made: TrainModel,
+    examples: DataSet,
+    optimizer: Optimizer,
+    *,
+    place: Place,
+    steps: int,
+    batch: int,
+    rows: int,
+    name: str | None = None,
+    start: Checkpoint | None = None,
+    held: EvaluationSubmit | None = None,
+    clip_norm: float | None = None,
+    seed: int = 0,
+    shuffle: bool = True,
+    checkpoint_every: int = 0,
+    numeric_class: str = "float32",
+    executor: str = "auto",
+    where: Constraints | None = None,
+    priority: int = 0,
+    overwrite: bool = False,
+    session: Session | None = None,
+) -> Run:
+    """Sends what a training reads, and the training. See `train`.
+
+    Args:
+        made: the captured loss of `rows` examples. start: weights to begin with, instead of its
+            own. held: the evaluation.
+    """
+    link = session or public.current_session()
+    arrays = _Arrays(link, place)
     micros = batch // rows
     done = start.step if start else 0
     flat = start.flat if start else made.flat

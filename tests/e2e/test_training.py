@@ -116,3 +116,29 @@ def test_the_page_runs_as_it_is_written(
         with contextlib.redirect_stdout(out):
             exec(compile(script.read_text(encoding="utf-8"), str(script), "exec"), names)  # noqa: S102
         assert out.getvalue().splitlines() == promised, block
+
+
+def test_a_loop_of_ones_own(lab: Session) -> None:
+    x, y = digits()
+    ours, plain = network(), network()
+    theirs = torch.optim.SGD(plain.parameters(), lr=0.05, momentum=0.9)
+    schedule = torch.optim.lr_scheduler.StepLR(theirs, 2, 0.5)
+    optimizer = torch.optim.SGD(ours.parameters(), lr=0.05, momentum=0.9)
+    own = torch.optim.lr_scheduler.StepLR(optimizer, 2, 0.5)
+    model, optimizer = gg.prepare(ours, optimizer, loss=torch.nn.functional.cross_entropy)
+    for step in range(4):
+        part = slice(step * 20, step * 20 + 20)
+        loss = model.step((x[part], y[part]))
+        optimizer.step()  # without gradients it does nothing; schedulers want to see it called
+        own.step()
+        theirs.zero_grad()
+        expected = torch.nn.functional.cross_entropy(
+            plain(torch.from_numpy(x[part])), torch.from_numpy(y[part])
+        )
+        expected.backward()
+        theirs.step()
+        schedule.step()
+        assert loss == pytest.approx(expected.item(), rel=1e-4)
+    assert gg.jobs() == []
+    for one, other in zip(model.parameters(), plain.parameters(), strict=True):
+        assert (one - other).abs().max() < 1e-4
