@@ -109,7 +109,8 @@ def from_torch(
     step = _loss_module(torch, model, loss)
     found = capture(step, [torch.from_numpy(np.array(one)) for one in batch])
     count = len(found.outputs)
-    if count != 1 or found.graph.output_specs()[0].count != 1:
+    first = found.graph.output_specs()[0]
+    if count != 1 or first.count != 1 or first.dtype != "float32":
         shapes = ", ".join(map(str, found.graph.output_specs()[: sum(found.outputs)]))
         raise ClientError("loss_refused", line=place, found=shapes)
     trained = {
@@ -233,8 +234,9 @@ def from_function(
     lazy = {name: _stand(f"parameter {name}", one, place) for name, one in weights.items()}
     given = [_stand(f"data {number}", one, place) for number, one in enumerate(batch)]
     found = loss(lazy, *given)
-    if not isinstance(found, Array) or TensorSpec(str(found.dtype), found.shape).count != 1:
-        told = f"{found.dtype}{list(found.shape)}" if isinstance(found, Array) else type(found)
+    spec = TensorSpec(str(found.dtype), found.shape) if isinstance(found, Array) else None
+    if spec is None or spec.count != 1 or spec.dtype != "float32":
+        told = spec or type(found).__name__
         raise ClientError("loss_refused", line=place, found=told)
     made = lower([found.value])
     layout, slots = _Layout(), []

@@ -128,7 +128,7 @@ def test_cancelling_keeps_the_weights(lab: gg.Session) -> None:
         ({"data": (MODEL.data[0], MODEL.data[1][:-1])}, "data_malformed"),
         ({"data": ()}, "data_malformed"),
         ({"data": (MODEL.data[0], np.full(40, np.nan, np.float32))}, "data_not_finite"),
-        ({"data": (MODEL.data[0].astype(np.float64), MODEL.data[1])}, "dtype_refused"),
+        ({"data": (MODEL.data[0].astype(np.float64), MODEL.data[1].astype(float))}, "loss_refused"),
         ({"parameters": None}, "model_not_trainable"),
         ({"parameters": {"w": np.zeros(3), "c": np.zeros(1)}}, "model_not_trainable"),
         ({"priority": 1000}, "option_refused"),
