@@ -13,6 +13,7 @@ from typing import Final
 
 import numpy as np
 
+from app.engine.backends.cpu.rows import ROWS, ready
 from app.engine.context import Context
 from gpugoblin.catalog.rules import bool_attribute
 from gpugoblin.catalog.spec import Array, Attributes
@@ -44,7 +45,10 @@ def attention(
         where = np.unravel_index(head, batch) if batch else ()
         cut = slice(piece * step, min((piece + 1) * step, rows))
         scores = np.matmul(query[where][cut], key[where].T)
-        np.multiply(scores, scale, out=scores)
+        # The loops of `rows.py` multiply as they look for the largest.
+        later = ROWS is not None and mask is None and not causal and ready(scores)
+        if not later:
+            np.multiply(scores, scale, out=scores)
         if mask is not None:
             part = mask[where][cut]
             if part.dtype == np.bool_:
@@ -54,11 +58,19 @@ def attention(
         if causal:
             seen = np.arange(cut.start, cut.stop)[:, None] >= np.arange(columns)
             np.copyto(scores, -math.inf, where=~seen)
-        target = out[where][cut]
-        # A row with NaN has a NaN for a sum, and so only NaN in its result.
-        np.subtract(scores, scores.max(axis=1, keepdims=True), out=scores)
-        np.exp(scores, out=scores)
-        total = scores.sum(axis=1, keepdims=True)
-        np.divide(np.matmul(scores, value[where]), total, out=target)
+        total = _powers(scores, float(scale) if later else 1.0)
+        np.divide(np.matmul(scores, value[where]), total, out=out[where][cut])
 
     context.blocks(math.prod(batch) * pieces, block)
+
+
+def _powers(scores: Array, scale: float) -> Array:
+    """The scores become the powers of softmax; returns their sums. `scale` is 1 where the loops of
+    `rows.py` are not there. A row with NaN has a NaN for a sum, and so only NaN in its result."""
+    if ROWS is not None and ready(scores):
+        total = np.empty((scores.shape[0], 1), np.float32)
+        ROWS.powers(scores, scale, total)
+        return total
+    np.subtract(scores, scores.max(axis=1, keepdims=True), out=scores)
+    np.exp(scores, out=scores)
+    return np.asarray(scores.sum(axis=1, keepdims=True))
