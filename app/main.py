@@ -7,11 +7,11 @@ agent before it is known what is asked for, so that `status` answers in millisec
 from __future__ import annotations
 
 import argparse
-import asyncio
 import re
 import sys
 import time
 from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -33,6 +33,7 @@ SETTLE_S: Final = 2.0
 SHOWN_AFTER_S: Final = 0.15
 """A running agent shows what changed within this; before it, its status may be of the past."""
 
+_LOUD: Final = re.compile(r"not lending|fail|refuse|does not|ended by itself|cannot")
 _DURATION: Final = re.compile(r"(\d{1,6})([smhd])")
 _UNITS_S: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
@@ -46,6 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--console", action="store_true", required=True, help="run without a window, tell by lines"
     )
     _add_config(parser)
+    _add_json(parser)
     options = parser.parse_args(arguments)
     try:
         return _run(options)
@@ -55,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def agent_command(arguments: Sequence[str]) -> int:
-    """Lends this machine: run, enrol, status, doctor, pause, finish, stop, resume.
+    """Lends this machine: run, enrol, status, why, settings, logs, history, doctor, pause, stop.
 
     Raises GoblinError; whoever called it prints that.
     """
@@ -64,11 +66,17 @@ def agent_command(arguments: Sequence[str]) -> int:
     return run(options)
 
 
+def _add_json(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="tell by JSON, one object a line")
+
+
 def _add_config(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--config", type=Path, metavar="FILE", help="the agent's TOML file")
 
 
 def _parser() -> argparse.ArgumentParser:
+    from app.looking import add_looking
+
     parser = argparse.ArgumentParser(
         prog="gpugoblin agent", description="Lend this machine to research projects."
     )
@@ -82,9 +90,9 @@ def _parser() -> argparse.ArgumentParser:
         command.set_defaults(run=run, verb=name)
         return command
 
-    add("run", _run, "Run the agent here and tell by lines what it does and why.")
+    _add_json(add("run", _run, "Run the agent here and tell by lines what it does and why."))
     add("enrol", _enrol, "Make this device known to the coordinator: shows a code to approve.")
-    add("status", _status, "Show what a running agent does, and why.")
+    add_looking(add, _connect)
     add("doctor", _doctor, "Look at everything that lending needs, with the fix for each.")
     for name, text in (
         ("pause", "Free the cards at once, for a while or until you resume."),
@@ -100,19 +108,23 @@ def _parser() -> argparse.ArgumentParser:
             command.add_argument(
                 "--for", dest="duration", metavar="TIME", help="for this long: 30m, 2h, 1d"
             )
+            command.add_argument("--until-tomorrow", action="store_true", help="until midnight")
         if name == "stop":
             command.add_argument("--exit", action="store_true", help="end the agent altogether")
     return parser
 
 
 def _run(options: argparse.Namespace) -> int:
+    import asyncio
+
     from app.agent.agent import Agent
     from app.agent.settings import read_settings
 
     settings = read_settings(options.config)
 
     async def lend() -> int:
-        return await Agent(settings, _say, reread=lambda: read_settings(options.config)).run()
+        say = _say_json if options.json else _say_dim if sys.stdout.isatty() else _say
+        return await Agent(settings, say, reread=lambda: read_settings(options.config)).run()
 
     return asyncio.run(lend())
 
@@ -122,6 +134,20 @@ def _say(line: str) -> None:
         print(line, flush=True)
     except OSError:
         return  # nobody reads any more; the agent goes on
+
+
+def _say_dim(line: str) -> None:
+    """On a terminal: the time stands back, and what stops or fails stands out."""
+    time_of_day, _, text = line.partition("  ")
+    color = "\x1b[33m" if _LOUD.search(text) else ""
+    _say(f"\x1b[2m{time_of_day}\x1b[0m  {color}{text}\x1b[0m")
+
+
+def _say_json(line: str) -> None:
+    from msgspec.json import encode
+
+    time_of_day, _, text = line.partition("  ")
+    _say(encode({"at_s": round(time.time(), 3), "time": time_of_day, "text": text}).decode())
 
 
 def _enrol(options: argparse.Namespace) -> int:
@@ -172,6 +198,8 @@ def _tell(options: argparse.Namespace) -> int:
 
     cards = tuple(options.card)
     until_s = _until_s(getattr(options, "duration", None))
+    if getattr(options, "until_tomorrow", False):
+        until_s = _midnight_s(time.time())
     intent = fresh_id("intent")
     with ControlClient(_control_directory(options)) as control:
         number = control.number()
@@ -220,13 +248,16 @@ def _until_s(text: str | None) -> float | None:
     return time.time() + int(found[1]) * _UNITS_S[found[2]]
 
 
-def _status(options: argparse.Namespace) -> int:
-    from app.control.client import ControlClient
-    from app.control.screen import print_status
+def _midnight_s(now_s: float) -> float:
+    """The next midnight by this machine's clock."""
+    tomorrow = datetime.fromtimestamp(now_s).date() + timedelta(days=1)
+    return datetime(tomorrow.year, tomorrow.month, tomorrow.day).timestamp()
 
-    with ControlClient(_control_directory(options)) as control:
-        print_status(control.status(), time.time())
-    return 0
+
+def _connect(options: argparse.Namespace) -> ControlClient:
+    from app.control.client import ControlClient
+
+    return ControlClient(_control_directory(options))
 
 
 def _doctor(options: argparse.Namespace) -> int:

@@ -106,7 +106,8 @@ class Bookkeeper:
             elapsed_s, busy_s, works.power_w, works.energy_mj
         )
         stretch.energy_wh += energy_wh
-        stretch.energy_source = source
+        if energy_wh:
+            stretch.energy_source = source
         stretch.cost += energy_wh / 1000.0 * now.per_kwh
         stretch.end_s = max(stretch.end_s, now.now_s)
         peaks = [peak for peak in (stretch.peak_c, works.hottest_c) if peak is not None]

@@ -128,8 +128,10 @@ class Probes:
         async def run() -> None:
             await work()
 
-        task = asyncio.get_running_loop().create_task(run())
+        loop = asyncio.get_running_loop()
+        task = loop.create_task(run())
         self._tasks.add(task)
+        task.add_done_callback(_surface)
 
     async def close(self) -> None:
         """Ends everything; what hangs is left to itself."""
@@ -277,7 +279,7 @@ class Probes:
                                   ("org.freedesktop.NetworkManager", network),
                                   ("org.freedesktop.login1", logind.poke)):  # fmt: skip
                 await bus.watch_owner(service, poke.set)
-            await _begin_quietly(logind)
+            await logind.begin()
             await _together(
                 bus,
                 follow(read_sessions, self._no_sessions, logind.poke, REFRESH_S / 10),
@@ -399,13 +401,12 @@ def _unmanaged() -> NetworkFacts:
     return NetworkFacts("untold", route_kind())
 
 
-async def _begin_quietly(logind: Logind) -> None:
-    """Where there is no logind, the reading says so."""
-    try:
-        await logind.begin()
-    except BusFault as fault:
-        if not fault.is_absent:
-            raise
+def _surface(task: asyncio.Task[None]) -> None:
+    """A probe that ended by a defect of ours must not be taken for one that is quiet."""
+    error = None if task.cancelled() else task.exception()
+    if error is not None:
+        context = {"message": "a probe ended by a defect", "exception": error}
+        task.get_loop().call_exception_handler(context)
 
 
 async def _together(bus: Bus, *works: Awaitable[None]) -> None:

@@ -18,6 +18,10 @@ CODES: dict[str, ErrorCode] = {
         what="The setting {name} cannot be changed while the agent runs.",
         next_step="Change it in the configuration file and start the agent again.",
     ),
+    "change_malformed": ErrorCode(
+        what="{text!r} is no change of a setting.",
+        next_step="Write NAME=VALUE, as `gpugoblin settings profile=nights`.",
+    ),
     "settings_changed_meanwhile": ErrorCode(
         what="The settings are at revision {revision}, not {asked}: somebody changed them.",
         next_step="Read them again and repeat the change.",

@@ -7,6 +7,7 @@ machine awake.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -125,7 +126,6 @@ class Logind:
             await self._bus.watch(INTERFACE, member, lambda *_: self.poke.set())
         await self._bus.watch(INTERFACE, "PrepareForSleep", self._prepare)
         await self._bus.watch("org.freedesktop.DBus.Properties", "PropertiesChanged", self._changed)
-        await self._take_delay()
 
     def _changed(self, path: str, _: list[Any]) -> None:
         if path.startswith(MANAGER):
@@ -138,14 +138,13 @@ class Logind:
             self.poke.set()
 
     async def _take_delay(self) -> None:
+        """Without it an engine ends while the machine falls asleep, not before."""
         if self._delay < 0:
-            self._delay = await self._bus.take_descriptor(
-                SERVICE,
-                MANAGER,
-                f"{INTERFACE}.Inhibit",
-                "ssss",
-                ["sleep", "gpugoblin", "An engine ends before sleep", "delay"],
-            )
+            words = ["sleep", "gpugoblin", "An engine ends before sleep", "delay"]
+            with contextlib.suppress(BusFault):
+                self._delay = await self._bus.take_descriptor(
+                    SERVICE, MANAGER, f"{INTERFACE}.Inhibit", "ssss", words
+                )
 
     def let_sleep(self) -> None:
         """The engines are gone: sleep may begin."""
@@ -155,12 +154,8 @@ class Logind:
 
     async def read(self, is_asleep: Callable[[], bool] = lambda: False) -> None:
         """Reads everything and tells it. Raises BusFault."""
-        if self._delay < 0 and not is_asleep():
-            try:
-                await self._take_delay()
-            except BusFault as fault:
-                if not fault.is_absent:
-                    raise
+        if not is_asleep():
+            await self._take_delay()
         (listed,) = await self._bus.call(
             SERVICE, MANAGER, f"{INTERFACE}.ListSessions", answer="a(susso)"
         )

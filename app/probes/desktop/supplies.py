@@ -92,14 +92,14 @@ async def _properties(bus: Bus, service: str, path: str, interface: str) -> dict
 
 
 def _flag(found: dict[str, Any], name: str) -> bool:
-    value = found.get(name, False)
+    value = found.get(name, False if name == "LidIsClosed" else None)
     if not isinstance(value, bool):
-        raise BusFault(f"{name} is not a truth value")
+        raise BusFault(f"an answer in which {name} makes no sense")
     return value
 
 
 def _text(found: dict[str, Any], name: str) -> str:
     value = found.get(name, "")
     if not isinstance(value, str):
-        raise BusFault(f"{name} is not a text")
+        raise BusFault(f"an answer in which {name} makes no sense")
     return value

@@ -19,7 +19,8 @@ IDLE_AFTER_S: Final = 2.0
 COUNTER: Final = b"IDLETIME"
 MOST_COUNTERS: Final = 256
 POSITIVE, NEGATIVE = 0, 1
-_ALARM_FIELDS: Final = 0b101111  # counter, value type, value, test, events; delta stays
+_ALARM_FIELDS: Final = 0b111111
+"""Counter, value type, value, test, delta, events. The delta is 0: the alarm stays as it is."""
 
 
 class IdleAlarm:
@@ -57,7 +58,7 @@ class IdleAlarm:
     def _alarm(self, major: int, counter: int, test: int) -> int:
         alarm = self._connection.new_id()
         threshold_ms = round(IDLE_AFTER_S * 1000)
-        values = struct.pack("<IIiIII", counter, 0, 0, threshold_ms, test, 1)
+        values = struct.pack("<IIiIIiII", counter, 0, 0, threshold_ms, test, 0, 0, 1)
         self._connection.send(major, 8, struct.pack("<II", alarm, _ALARM_FIELDS) + values)
         return alarm
 

@@ -1,0 +1,93 @@
+"""A library that answers like NVML for cards that are none: as many as wanted, twins too."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+
+@dataclass
+class FakeCard:
+    """One card. `compute`, `graphics`: memory by process; `busy`: percent by process."""
+
+    uuid: str
+    bus: str
+    name: str = "Twin 12 GB"
+    celsius: int = 50
+    compute: Mapping[int, int] = field(default_factory=dict)
+    graphics: Mapping[int, int] = field(default_factory=dict)
+    busy: Mapping[int, int] = field(default_factory=dict)
+    is_lost: bool = False
+    is_silent: bool = False
+
+
+class FakeNvml:
+    """The functions that the probe calls. `is_down`: the driver as a whole does not answer."""
+
+    NVML_TEMPERATURE_GPU = 0
+
+    class NVMLError(Exception):
+        """As the library's own."""
+
+    def __init__(self, cards: list[FakeCard]) -> None:
+        self.cards = cards
+        self.is_down = False
+        self.opened = 0
+
+    def nvmlInit(self) -> None:
+        self.opened += 1
+
+    def nvmlDeviceGetCount(self) -> int:
+        if self.is_down:
+            raise self.NVMLError("GPU access blocked")
+        return len(self.cards)
+
+    def nvmlDeviceGetHandleByIndex(self, index: int) -> FakeCard:
+        card = self.cards[index]
+        if card.is_lost:
+            raise self.NVMLError("GPU is lost")
+        return card
+
+    def nvmlDeviceGetUUID(self, card: FakeCard) -> str:
+        return card.uuid
+
+    def nvmlDeviceGetPciInfo(self, card: FakeCard) -> Any:
+        return SimpleNamespace(busId=card.bus.encode())
+
+    def nvmlDeviceGetName(self, card: FakeCard) -> str:
+        return card.name
+
+    def nvmlDeviceGetTemperature(self, card: FakeCard, _: int) -> int:
+        return self._told(card, card.celsius)
+
+    def nvmlDeviceGetMemoryInfo(self, card: FakeCard) -> Any:
+        return self._told(card, SimpleNamespace(total=12 * 2**30))
+
+    def nvmlDeviceGetPowerUsage(self, card: FakeCard) -> int:
+        return self._told(card, 30_000)
+
+    def nvmlDeviceGetTotalEnergyConsumption(self, card: FakeCard) -> int:
+        return self._told(card, 1000)
+
+    def nvmlDeviceGetComputeRunningProcesses(self, card: FakeCard) -> list[Any]:
+        return self._told(card, _processes(card.compute))
+
+    def nvmlDeviceGetGraphicsRunningProcesses(self, card: FakeCard) -> list[Any]:
+        return self._told(card, _processes(card.graphics))
+
+    def nvmlDeviceGetProcessUtilization(self, card: FakeCard, _: int) -> list[Any]:
+        return self._told(
+            card,
+            [SimpleNamespace(pid=pid, smUtil=busy, timeStamp=5) for pid, busy in card.busy.items()],
+        )
+
+    def _told(self, card: FakeCard, answer: Any) -> Any:
+        if card.is_silent:
+            raise self.NVMLError("Not Supported")
+        return answer
+
+
+def _processes(memory: Mapping[int, int]) -> list[Any]:
+    return [SimpleNamespace(pid=pid, usedGpuMemory=size) for pid, size in memory.items()]

@@ -1,0 +1,18 @@
+"""Status without a terminal."""
+
+from __future__ import annotations
+
+from app.control.items import Item
+from app.control.plain import status_lines
+from tests.helpers.recordings import BEGIN_S, troubles
+
+
+def test_what_is_wrong_is_said() -> None:
+    items: dict[str, Item] = {item.key: item for item in troubles().steps[0].changed}
+    lines = list(status_lines(items, BEGIN_S))
+    text = "\n".join(lines)
+    assert "not enrolled" in text
+    assert "approve the code ABCD-2345" in text
+    assert "card 0 (cpu): not lending, because it is not known" in text
+    assert "not known: idle" in text
+    assert lines[-1].startswith("since the start: 0 results sent")
