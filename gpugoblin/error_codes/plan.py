@@ -60,6 +60,10 @@ CODES: dict[str, ErrorCode] = {
         what="A batch of {batch} examples cannot be cut into micro-batches of {rows}.",
         next_step="Choose a micro_batch that divides the batch.",
     ),
+    "plan_too_many_tasks": ErrorCode(
+        what="Cut for engines of {limit_bytes} bytes, the algorithm takes more than {most} tasks.",
+        next_step="Lend engines with more memory, or raise the node's memory setting.",
+    ),
     "plan_no_gain": ErrorCode(
         what="On the network this job would take {estimate_s:.3g} s, on the lab node alone "
         "{alone_s:.3g} s.",

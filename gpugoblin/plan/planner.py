@@ -1,12 +1,14 @@
 """The planner: which kind of plan a graph gets.
 
-Owns: the choice. The plans themselves are in `tiles.py` (products over whole arrays) and
-`blockwise.py` (everything else). Pure: the same graph and limits give the same plan.
+Owns: the choice. The plans themselves are in `tiles.py` (products over whole arrays), `algebra.py`
+(factorizations that no engine holds) and `blockwise.py` (everything else). Pure: the same graph
+and limits give the same plan.
 """
 
 from __future__ import annotations
 
 from gpugoblin.graph.ir import Graph
+from gpugoblin.plan.algebra import needs_algebra, plan_algebra
 from gpugoblin.plan.blockwise import plan_along, plan_blocks
 from gpugoblin.plan.single import plan_whole
 from gpugoblin.plan.spec import Limits, Plan
@@ -32,4 +34,8 @@ def plan(graph: Graph, limits: Limits, *, block_axis: int | None = None) -> Plan
         return plan_along(graph, limits, block_axis)
     if product_form(graph) is not None:
         return plan_product(graph, limits)
+    if needs_algebra(graph, limits):
+        found = plan_algebra(graph, limits)
+        if found is not None:
+            return found
     return plan_blocks(graph, limits)
