@@ -20,6 +20,15 @@ CODES: dict[str, ErrorCode] = {
         what="The node's database has version {found}; this program needs version {wanted}.",
         next_step="Use the program that made the database, or start with a new state directory.",
     ),
+    "database_missing": ErrorCode(
+        what="The node's database {path} is missing or empty, but arrays lie in {arrays}.",
+        next_step="Restore it from a backup; to start without what it knew, move that directory"
+        " away.",
+    ),
+    "database_damaged": ErrorCode(
+        what="The node's database {path} cannot be used: {reason}.",
+        next_step="Restore the state directory from a backup; nothing in it was changed.",
+    ),
     "database_failed": ErrorCode(
         what="The node's database cannot be written: {reason}.",
         next_step="Make space on the state directory's disk; nothing that was answered is lost.",

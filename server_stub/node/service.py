@@ -11,6 +11,7 @@ import fcntl
 import logging
 import os
 import signal
+import sqlite3
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -155,9 +156,9 @@ class Service:
         # Doors are bound first: a port in use is said before a worker is started.
         unix = servers.bind_unix(settings.socket_path)
         self._stack.callback(settings.socket_path.unlink, missing_ok=True)
+        self._stack.callback(unix.close)
         tcp = None
         if settings.listen_port:
-            self._stack.callback(unix.close)
             tcp = servers.bind_tcp(settings.listen_host, settings.listen_port)
             self._stack.callback(tcp.close)
         await self._open_node()
@@ -181,7 +182,7 @@ class Service:
 
     async def _open_node(self) -> None:
         settings = self.settings
-        store = SqliteStore(settings.database)
+        store = _open_store(settings)
         self._stack.callback(store.close)
         blobs = await asyncio.to_thread(BlobStore, settings.blob_root, settings.reserve_bytes)
         await asyncio.to_thread(_sweep, blobs, await store.read(references.known))
@@ -226,6 +227,24 @@ class Service:
             "confirmed_no_confidential_data": settings.confirmed_no_confidential_data,
             "coordinator": self.link.last_error or "reached" if self.link else "",
         }
+
+
+def _open_store(settings: NodeSettings) -> SqliteStore:
+    """The database. A new one is made only where there is nothing that an old one knew.
+
+    Raises:
+        NodeError: `database_missing`, `database_damaged`, `database_failed`, `database_version`.
+    """
+    path = settings.database
+    is_new = not path.exists() or path.stat().st_size == 0
+    if is_new and any(settings.arrays_root.iterdir()):
+        raise NodeError("database_missing", path=path, arrays=settings.arrays_root)
+    try:
+        return SqliteStore(path)
+    except sqlite3.OperationalError as cause:
+        raise NodeError("database_failed", reason=cause) from cause
+    except sqlite3.DatabaseError as cause:
+        raise NodeError("database_damaged", path=path, reason=cause) from cause
 
 
 def _sweep(blobs: BlobStore, known: frozenset[str]) -> None:
@@ -280,4 +299,5 @@ def serve(settings: NodeSettings) -> None:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     # Requests to a pinned coordinator carry their own proof of identity.
     logging.getLogger("urllib3").setLevel(logging.ERROR)
+    logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
     uvloop.run(_serve(settings))

@@ -18,7 +18,7 @@ from typing import Any, Final
 import uvicorn
 from starlette.types import ASGIApp
 
-from gpugoblin.errors import NodeError
+from gpugoblin.errors import NodeError, WireError
 from gpugoblin.wire.entrance import GuardedServer
 from gpugoblin.wire.guard import GuardedProtocol
 
@@ -96,6 +96,9 @@ class Door:
         tls: certificate and key, for HTTPS.
         max_connections: newcomers beyond it are refused, those in their TLS handshake included;
             None: there is no limit.
+
+    Raises:
+        WireError: `certificate_unreadable`: certificate or key cannot be used.
     """
 
     def __init__(
@@ -112,9 +115,13 @@ class Door:
             timeout_keep_alive=120, timeout_graceful_shutdown=GRACE_S, backlog=BACKLOG,
             proxy_headers=False, limit_concurrency=max_connections, **options,
         )  # fmt: skip
-        self._config.load()
+        try:
+            self._config.load()
+        except (OSError, ssl.SSLError) as cause:
+            path = tls[0] if tls is not None else "(none)"
+            raise WireError("certificate_unreadable", path=path, reason=cause) from cause
         if tls is not None and self._config.ssl is not None:
-            self._config.ssl.minimum_version = ssl.TLSVersion.TLSv1_2
+            self._config.ssl.minimum_version = ssl.TLSVersion.TLSv1_3
         self._server = _QuietServer(self._config)
         self._listener = listener
         self._task: asyncio.Task[None] | None = None

@@ -69,13 +69,17 @@ def connect(path: Path | str, *, read_only: bool = False) -> sqlite3.Connection:
     connection = sqlite3.connect(
         path, isolation_level=None, cached_statements=512, check_same_thread=False, timeout=30.0
     )
-    connection.execute("pragma journal_mode = wal")
-    connection.execute("pragma synchronous = full")
-    connection.execute("pragma wal_autocheckpoint = 4000")
-    connection.execute("pragma cache_size = -32768")
-    connection.execute("pragma temp_store = memory")
-    if read_only:
-        connection.execute("pragma query_only = on")
+    try:
+        connection.execute("pragma journal_mode = wal")
+        connection.execute("pragma synchronous = full")
+        connection.execute("pragma wal_autocheckpoint = 4000")
+        connection.execute("pragma cache_size = -32768")
+        connection.execute("pragma temp_store = memory")
+        if read_only:
+            connection.execute("pragma query_only = on")
+    except sqlite3.Error:  # a file that is no database shows here
+        connection.close()
+        raise
     return connection
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import subprocess
 import sys
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gpugoblin.errors import EngineError, NodeError, StoreError
+from gpugoblin.errors import EngineError, NodeError, StoreError, WireError
 from server_stub.node.service import open_state
 from server_stub.node.state import blobs
 from server_stub.node.work import Compute
@@ -19,6 +20,7 @@ from tests.helpers.lab import (
     DISK_FULL,
     Lab,
     died,
+    free_port,
     gate,
     row_sums,
     until,
@@ -111,3 +113,53 @@ def test_nothing_of_an_array_is_imported_at_the_door() -> None:
         [sys.executable, "-I", "-c", code], check=True, capture_output=True, text=True
     )
     assert found.stdout.strip() == "[]"
+
+
+def code_of_start(root: Path, **settings: Any) -> str:
+    """Why a node does not start on this state directory."""
+    with pytest.raises((NodeError, WireError)) as caught, LabNode(root, **settings):
+        pass
+    assert caught.value.next_step
+    return caught.value.code
+
+
+@pytest.mark.parametrize("how", ["cut", "noise"])
+def test_a_damaged_database_is_said_and_left_alone(tmp_path: Path, how: str) -> None:
+    with LabNode(tmp_path) as node:
+        path = node.settings.database
+    data = path.read_bytes()
+    damaged = data[: len(data) // 2] if how == "cut" else os.urandom(len(data))
+    path.write_bytes(damaged)
+    assert code_of_start(tmp_path) == "database_damaged"
+    assert path.read_bytes() == damaged
+    path.write_bytes(data)
+    with LabNode(tmp_path):
+        pass
+
+
+@pytest.mark.parametrize("how", ["gone", "empty"])
+def test_without_its_database_a_node_deletes_nothing(tmp_path: Path, how: str) -> None:
+    with LabNode(tmp_path) as node, Lab(node, tmp_path) as lab:
+        array = lab.file(np.ones((4, 4), np.float32), "v.npy")
+        assert lab.wait(lab.submit(row_sums((4, 4)), array)).state == "done"
+    path, arrays = node.settings.database, node.settings.arrays_root
+    (result,) = arrays.iterdir()
+    path.unlink()
+    if how == "empty":
+        path.touch()
+    assert code_of_start(tmp_path) == "database_missing"
+    assert result.exists()
+    arrays.rename(tmp_path / "away")
+    with LabNode(tmp_path):
+        pass
+
+
+@pytest.mark.parametrize("name", ["tls.key", "tls.crt", "node.key"])
+def test_a_damaged_key_or_certificate_is_said(tmp_path: Path, name: str) -> None:
+    settings = {"listen_port": free_port()}
+    with LabNode(tmp_path, **settings) as node:
+        state = node.settings.state
+    path = state / name
+    path.write_bytes(path.read_bytes()[:40])
+    expected = "key_file_unreadable" if name == "node.key" else "certificate_unreadable"
+    assert code_of_start(tmp_path, **settings) == expected
