@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
-from gpugoblin.capture.torch.handover import read_capture, write_capture
+import msgspec
+
+from gpugoblin.capture.torch.handover import Refusal, read_capture, refusal, write_capture
 from gpugoblin.capture.torch.isolation import isolated
-from gpugoblin.capture.torch.ladder import climb
+from gpugoblin.capture.torch.ladder import Climbed, climb, most_telling, step_up
 from gpugoblin.capture.torch.library import load_torch, load_tracers
 from gpugoblin.capture.torch.program import Captured, weights_of
+from gpugoblin.capture.torch.tracing import RUNGS
 from gpugoblin.capture.torch.wrapping import Program, make_program
 from gpugoblin.errors import CaptureError
 
@@ -44,19 +48,61 @@ def capture(
     """
     load_torch()
     program = make_program(subject, tuple(args), kwargs)
-    data = run_apart(lambda: _climbed(program), program.label, isolate, timeout_seconds)
+    data = run_apart(program, write_capture, isolate, timeout_seconds)
     found = read_capture(data, program.label)
     return dataclasses.replace(found, weights=weights_of(program.state(), found.inputs))
 
 
 def run_apart(
-    work: Callable[[], bytes], label: str, isolate: bool, timeout_seconds: float
+    program: Program,
+    then: Callable[[Climbed | CaptureError], bytes],
+    isolate: bool,
+    timeout_seconds: float,
 ) -> bytes:
-    """The bytes of `work`, from a child unless that is not wished."""
+    """The bytes that `then` makes of what the ladder gives, both in a child unless that is not
+    wished. Every rung has a child of its own, as a trace that fails spoils those after it.
+
+    Raises:
+        CaptureError: `capture_needs_fork`, `capture_died`.
+    """
     if not isolate:
-        return work()
+        try:
+            return then(climb(program))
+        except CaptureError as error:
+            return then(error)
     load_tracers()
-    return isolated(lambda: quietly(work), label, timeout_seconds)
+    ends = time.monotonic() + timeout_seconds
+    told: list[CaptureError] = []
+    for place in range(len(RUNGS)):
+        data = isolated(
+            lambda place=place: quietly(lambda: _rung(program, place, told, then)),  # type: ignore[misc]
+            program.label,
+            max(0.0, ends - time.monotonic()),
+        )
+        if data[:1] == _DONE:
+            return data[1:]
+        given = msgspec.msgpack.decode(data[1:], type=Refusal)
+        told.append(CaptureError(given.code, **given.fields))
+    return then(most_telling(told))
+
+
+_DONE: Final = b"+"
+
+
+def _rung(
+    program: Program,
+    place: int,
+    told: Sequence[CaptureError],
+    then: Callable[[Climbed | CaptureError], bytes],
+) -> bytes:
+    """In the child: what `then` made, or the refusal of this rung."""
+    try:
+        found = step_up(program, place, told)
+    except CaptureError as error:
+        return _DONE + then(error)
+    if isinstance(found, Climbed):
+        return _DONE + then(found)
+    return b"-" + msgspec.msgpack.encode(refusal(found))
 
 
 def quietly(work: Callable[[], bytes]) -> bytes:
@@ -66,10 +112,3 @@ def quietly(work: Callable[[], bytes]) -> bytes:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return work()
-
-
-def _climbed(program: Program) -> bytes:
-    try:
-        return write_capture(climb(program))
-    except CaptureError as error:
-        return write_capture(error)

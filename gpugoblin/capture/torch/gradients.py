@@ -7,17 +7,15 @@ child process: the default dtype is changed for the float64 run.
 from __future__ import annotations
 
 import contextlib
-import copy
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from gpugoblin.capture.torch.compare import graph_inputs
-from gpugoblin.capture.torch.ladder import tensors_of
-from gpugoblin.capture.torch.library import dtype_name, load_torch, numpy_of
+from gpugoblin.capture.torch.library import load_torch, numpy_of
 from gpugoblin.capture.torch.lowering import LoweredGraph
+from gpugoblin.capture.torch.running import leaves_of, tensors_of
 from gpugoblin.capture.torch.signs import catalog_signs, needs_signs
 from gpugoblin.capture.torch.wrapping import Program, flat_tensors
 from gpugoblin.catalog.spec import Array
@@ -27,7 +25,7 @@ from gpugoblin.graph.ir import Graph
 
 Run = Callable[[Graph, Sequence[Array]], Sequence[Array]]
 
-__all__ = ["GradientErrors", "compare_gradients", "double_values"]
+__all__ = ["GradientErrors", "compare_gradients"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +127,7 @@ def _torch_gradients(
     program: Program, wanted: Sequence[tuple[str, str]], *, wide: bool
 ) -> list[Array] | None:
     torch = load_torch()
-    module, given, tensors = _copied(program, wide)
+    module, given, tensors = leaves_of(program, wide)
     outputs = module(*given[0], **given[1])
     seeded = [
         (one, torch.from_numpy(_seed(place, one.shape)).to(one.dtype))
@@ -139,12 +137,11 @@ def _torch_gradients(
     leaves = [tensors[one] for one in wanted]
     if not seeded or not leaves:
         return None
-    found = torch.autograd.grad(
-        [one for one, _ in seeded], leaves, [two for _, two in seeded], allow_unused=True
-    )
+    # `backward` and not `grad`: reentrant checkpoints know no other.
+    torch.autograd.backward([one for one, _ in seeded], [two for _, two in seeded])
     return [
-        np.zeros(tuple(leaf.shape)) if one is None else np.asarray(numpy_of(one))
-        for leaf, one in zip(leaves, found, strict=True)
+        np.zeros(tuple(leaf.shape)) if leaf.grad is None else np.asarray(numpy_of(leaf.grad))
+        for leaf in leaves
     ]
 
 
@@ -163,46 +160,6 @@ def _try_wide(program: Program, wanted: Sequence[tuple[str, str]]) -> list[Array
     if found is None or any(not np.isfinite(one).all() for one in found):
         return None
     return found
-
-
-def _copied(program: Program, wide: bool) -> tuple[Any, Any, dict[tuple[str, str], Any]]:
-    """Copies of module and arguments whose float tensors are leaves that want gradients."""
-    torch = load_torch()
-    module = copy.deepcopy(program.module)
-    if wide:
-        module = module.double()
-    tensors: dict[tuple[str, str], Any] = {}
-    for name, parameter in module.named_parameters(remove_duplicate=False):
-        parameter.requires_grad_(parameter.is_floating_point())
-        tensors["parameter", name[len(program.prefix) :]] = parameter
-    leaves = []
-    for name, tensor in program.tensors:
-        leaf = tensor.detach().clone()
-        if dtype_name(leaf.dtype) == "float32":
-            leaf = (leaf.double() if wide else leaf).requires_grad_(True)
-        elif wide and leaf.is_complex():
-            leaf = leaf.to(torch.complex128)
-        tensors["argument", name] = leaf
-        leaves.append(leaf)
-    from gpugoblin.capture.torch.tracing import replaced
-
-    return module, replaced((program.args, program.kwargs), iter(leaves)), tensors
-
-
-def double_values(program: Program, *, signs: bool = False) -> list[Array] | None:
-    """The results in float64, None for a program that cannot be run so."""
-    torch = load_torch()
-    kept = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)
-    try:
-        module, given, _ = _copied(program, True)
-        with torch.no_grad(), catalog_signs(signs):
-            return [np.asarray(numpy_of(one)) for one in module(*given[0], **given[1])]
-    except Exception:
-        # As in `_try_wide`: the program names float32 somewhere, and the caller does without.
-        return None
-    finally:
-        torch.set_default_dtype(kept)
 
 
 @contextlib.contextmanager

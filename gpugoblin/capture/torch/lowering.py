@@ -235,6 +235,10 @@ class _Walk:
             found = rule(self._context, *args, **kwargs)
         except Unsupported as cause:
             raise self._refused(node, name, args, str(cause)) from cause
+        except (AttributeError, TypeError) as cause:
+            # A rule for reals was given complex numbers, or an argument that it does not know.
+            told = "complex numbers" if _complex(args) else f"these arguments ({cause})"
+            raise self._refused(node, name, args, f"no rule for {told}") from cause
         except GraphError as cause:
             if cause.code == "over_limit":
                 raise self._over(node, cause) from cause
@@ -321,6 +325,10 @@ class _Walk:
         return LoweredGraph(
             graph, tuple(inputs), kept, tuple(buffers), lines, self._random is not None
         )
+
+
+def _complex(args: Any) -> bool:
+    return any(isinstance(one, Pair) for one in _tensors(args))
 
 
 def _tensors(given: Any) -> list[Value | Pair]:

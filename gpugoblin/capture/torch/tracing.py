@@ -16,7 +16,11 @@ from gpugoblin.capture.torch.library import load_torch
 from gpugoblin.capture.torch.lines import every_frame
 from gpugoblin.capture.torch.wrapping import Program
 
-__all__ = ["RUNGS", "Slot", "Traced", "replaced"]
+__all__ = ["RUNGS", "Apart", "Slot", "Traced", "has_decomposition", "replaced"]
+
+
+Apart = frozenset[str]
+"""Names of ATen operators, as `cross_entropy_loss.default`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,42 +55,130 @@ def _op_name(target: Any) -> str:
     return name.removeprefix("aten.")
 
 
-def _table() -> Any:
+def _kept(operator: Any, apart: Apart) -> bool:
+    """Whether the lowering table takes an operator as it is."""
+    name = _op_name(operator)
+    return lookup(name) is not None and name not in apart
+
+
+def has_decomposition(name: str) -> bool:
+    """Whether torch can say an ATen operator, as `mse_loss.default`, by others."""
+    torch = load_torch()
+    base, _, overload = name.partition(".")
+    packet = getattr(torch.ops.aten, base, None)
+    operator = getattr(packet, overload or "default", None)
+    if operator is None:
+        return False
+    return (
+        operator in torch._decomp.decomposition_table
+        or operator in torch.export.default_decompositions()
+    )
+
+
+def _table(apart: Apart) -> Any:
     """torch's decompositions, without what the lowering table says."""
     torch = load_torch()
     table = torch.export.default_decompositions()
     for operator in list(table):
-        if lookup(_op_name(operator)) is not None and "backward" not in str(operator):
+        if _kept(operator, apart) and "backward" not in str(operator):
             table.pop(operator, None)
     return table
 
 
-def _more(graph: Any) -> dict[Any, Callable[..., Any]]:
+def _more(graph: Any, apart: Apart) -> dict[Any, Callable[..., Any]]:
     """Decompositions for operators that are left, where torch has one outside the default."""
     torch = load_torch()
     known = torch._decomp.decomposition_table
     left = {node.target for node in graph.nodes if node.op == "call_function"}
     return {
-        target: known[target]
-        for target in left
-        if target in known and lookup(_op_name(target)) is None
+        target: known[target] for target in left if target in known and not _kept(target, apart)
     }
 
 
-def _export(program: Program, *, strict: bool) -> Traced:
+def _export(program: Program, apart: Apart, *, strict: bool) -> Traced:
     torch = load_torch()
+    with _as_eager_knows():
+        exported = _exported(program, strict)
+    _without_gradients(exported)
     with torch.no_grad():
-        with every_frame():
-            exported = torch.export.export(
-                program.module, program.args, program.kwargs, strict=strict
-            )
-        exported = exported.run_decompositions(_table())
+        exported = exported.run_decompositions(_table(apart))
         for _ in range(3):
-            more = _more(exported.graph)
+            more = _more(exported.graph, apart)
             if not more:
                 break
             exported = exported.run_decompositions(more)
     return _of_export(program, exported)
+
+
+def _exported(program: Program, strict: bool) -> Any:
+    """With gradients wanted, so that regions without are seen; programs that write to what wants
+    gradients are traced without."""
+    torch = load_torch()
+    given = (program.module, program.args, program.kwargs)
+    try:
+        with torch.enable_grad():
+            return torch.export.export(*given, strict=strict)
+    except RuntimeError as error:
+        if "grad" not in str(error):
+            raise
+        with torch.no_grad():
+            return torch.export.export(*given, strict=strict)
+
+
+def _without_gradients(exported: Any) -> None:
+    """What a region under `torch.no_grad` gives is detached, before decompositions dissolve it."""
+    torch = load_torch()
+    graph = exported.graph
+    for node in list(graph.nodes):
+        if str(node.target) != "wrap_with_set_grad_enabled" or node.args[0] is not False:
+            continue
+        for part in list(node.users):
+            tensor = part.meta.get("val")
+            if tensor is None or not getattr(tensor, "is_floating_point", bool)():
+                continue
+            with graph.inserting_after(part):
+                stopped = graph.call_function(torch.ops.aten.detach.default, (part,))
+            stopped.meta.update(part.meta)
+            part.replace_all_uses_with(stopped, lambda user, own=stopped: user is not own)
+            for spec in exported.graph_signature.output_specs:
+                if getattr(spec.arg, "name", None) == part.name:
+                    spec.arg.name = stopped.name
+    exported.graph_module.recompile()
+
+
+@contextlib.contextmanager
+def _unchecked_distributions() -> Iterator[None]:
+    """torch.distributions looks at its arguments' numbers, which a trace has none of. The program
+    has run before with the same ones, so they are admissible."""
+    torch = load_torch()
+    kind = torch.distributions.Distribution
+    kept = kind._validate_args
+    kind.set_default_validate_args(False)
+    try:
+        yield
+    finally:
+        kind.set_default_validate_args(kept)
+
+
+@contextlib.contextmanager
+def _plain_checkpoints() -> Iterator[None]:
+    """A reentrant checkpoint hides its operators from the gradient; here it just calls."""
+    from torch.utils.checkpoint import CheckpointFunction
+
+    def called(function: Callable[..., Any], keeps_state: bool, *given: Any) -> Any:
+        return function(*given)
+
+    CheckpointFunction.apply = staticmethod(called)
+    try:
+        yield
+    finally:
+        del CheckpointFunction.apply
+
+
+@contextlib.contextmanager
+def _as_eager_knows() -> Iterator[None]:
+    with every_frame(), _unchecked_distributions(), _plain_checkpoints():
+        yield
 
 
 def _of_export(program: Program, exported: Any) -> Traced:
@@ -113,7 +205,7 @@ def _of_export(program: Program, exported: Any) -> Traced:
     return Traced(exported.graph, tuple(slots), outputs, exported.graph_module)
 
 
-def _make_fx(program: Program, *, mode: Any) -> Traced:
+def _make_fx(program: Program, apart: Apart, *, mode: Any) -> Traced:
     """Runs the program on tensors that write down what is done to them; gradients that are taken
     inside it are written down too."""
     torch = load_torch()
@@ -134,10 +226,10 @@ def _make_fx(program: Program, *, mode: Any) -> Traced:
     table = {
         operator: rule
         for operator, rule in torch._decomp.decomposition_table.items()
-        if lookup(_op_name(operator)) is None
+        if not _kept(operator, apart)
     }
     leaves = [tensor.detach() for tensor in (state[name] for name in names)]
-    with _math_attention(), torch.no_grad(), every_frame():
+    with _math_attention(), torch.no_grad(), _as_eager_knows():
         functional = torch.func.functionalize(call, remove="mutations_and_views")
         module = make_fx(
             functional,
@@ -184,10 +276,11 @@ def _math_attention() -> Iterator[None]:
         yield
 
 
-RUNGS: Final[tuple[tuple[str, Callable[[Program], Traced]], ...]] = (
-    ("export", lambda program: _export(program, strict=False)),
-    ("export strict", lambda program: _export(program, strict=True)),
-    ("make_fx", lambda program: _make_fx(program, mode="fake")),
-    ("make_fx real", lambda program: _make_fx(program, mode="real")),
+RUNGS: Final[tuple[tuple[str, Callable[[Program, Apart], Traced]], ...]] = (
+    ("export", lambda program, apart: _export(program, apart, strict=False)),
+    ("export strict", lambda program, apart: _export(program, apart, strict=True)),
+    ("make_fx", lambda program, apart: _make_fx(program, apart, mode="fake")),
+    ("make_fx real", lambda program, apart: _make_fx(program, apart, mode="real")),
 )
-"""From the best to the last resort."""
+"""From the best to the last resort. The second argument names the operators to be taken apart by
+torch although there is a rule for them, as that rule refused what this program asks of them."""

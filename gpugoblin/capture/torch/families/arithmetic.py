@@ -54,11 +54,11 @@ def _compare(function: str) -> Callable[..., Any]:
 
 
 for _name in _FLOAT_UNARY:
-    register(_name, _float_unary(_name))
+    register(_name, either(_name)(_float_unary(_name)))
 for _name in _SAME_UNARY:
     register(_name, _same_unary(_name))
 for _name in _COMPARE:
-    register(_name, _compare(_name))
+    register(_name, either(_name)(_compare(_name)))
 
 
 def _plain(c: Context, function: str, boolean: str, x: Any, y: Any) -> Value:
@@ -140,6 +140,7 @@ def reciprocal(c: Context, x: Value) -> Value:
 
 
 @aten("square")
+@either("square")
 def square(c: Context, x: Value) -> Value:
     return mul(c, x, x)
 
@@ -162,6 +163,7 @@ def frac(c: Context, x: Value) -> Value:
 
 
 @aten("pow", "float_power")
+@either("pow")
 def power(c: Context, x: Any, y: Any) -> Value:
     if isinstance(y, int | float) and isinstance(x, Value):
         return _fixed_power(c, x, y)

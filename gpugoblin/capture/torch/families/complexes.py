@@ -28,6 +28,8 @@ def either(name: str) -> Callable[[_Kept], _Kept]:
         @functools.wraps(rule)
         def chosen(c: Context, *operands: Any, **given: Any) -> Any:
             if any(isinstance(operand, Pair | complex) for operand in operands):
+                if name not in _COMPLEX:
+                    raise Unsupported(f"{name} of complex numbers")
                 return _COMPLEX[name](c, *operands, **given)
             return rule(c, *operands, **given)
 
@@ -111,7 +113,7 @@ def _reciprocal(c: Context, x: Pair) -> Pair:
 
 def _div(c: Context, x: Any, y: Any, rounding_mode: str | None = None) -> Pair:
     if isinstance(y, Pair | complex):
-        return _mul(c, x, _reciprocal(c, as_pair(c, y)))
+        return _mul(c, as_pair(c, x), _reciprocal(c, as_pair(c, y)))
     left = as_pair(c, x)
     scale = c.as_float(y) if isinstance(y, Value) else c.number(float(y), c.dtype(left.real))
     return Pair(c.call("div", left.real, scale), c.call("div", left.imag, scale))
@@ -131,6 +133,75 @@ def _sgn(c: Context, x: Pair) -> Pair:
     return Pair(c.call("div", x.real, safe), c.call("div", x.imag, safe))
 
 
+def _turned(c: Context, x: Pair, way: int) -> Pair:
+    """Times i, or minus i."""
+    if way > 0:
+        return Pair(c.call("neg", x.imag), x.real)
+    return Pair(x.imag, c.call("neg", x.real))
+
+
+def _exp(c: Context, x: Pair) -> Pair:
+    return polar(c, c.call("exp", x.real), x.imag)
+
+
+def _log(c: Context, x: Pair) -> Pair:
+    return Pair(c.call("log", _abs(c, x)), c.call("atan2", x.imag, x.real))
+
+
+def _sqrt(c: Context, x: Pair) -> Pair:
+    """The root with a real part that is not negative."""
+    half, zero = c.number(0.5, c.dtype(x.real)), c.number(0.0, c.dtype(x.real))
+    size = _abs(c, x)
+
+    def real(f: FormulaBuilder, s: int, a: int, h: int, z: int) -> int:
+        return f.call("sqrt", f.call("max", f.call("mul", f.call("add", s, a), h), z))
+
+    def imag(f: FormulaBuilder, s: int, a: int, b: int, h: int, z: int) -> int:
+        root = f.call("sqrt", f.call("max", f.call("mul", f.call("sub", s, a), h), z))
+        return f.call("where", f.call("lt", b, z), f.call("neg", root), root)
+
+    return Pair(
+        c.formula((size, x.real, half, zero), real),
+        c.formula((size, x.real, x.imag, half, zero), imag),
+    )
+
+
+def _sin(c: Context, x: Pair) -> Pair:
+    def part(one: str, two: str) -> Value:
+        return c.formula(
+            (x.real, x.imag), lambda f, a, b: f.call("mul", f.call(one, a), f.call(two, b))
+        )
+
+    return Pair(part("sin", "cosh"), part("cos", "sinh"))
+
+
+def _cos(c: Context, x: Pair) -> Pair:
+    def part(one: str, two: str) -> Value:
+        return c.formula(
+            (x.real, x.imag), lambda f, a, b: f.call("mul", f.call(one, a), f.call(two, b))
+        )
+
+    return Pair(part("cos", "cosh"), c.call("neg", part("sin", "sinh")))
+
+
+_MOST_PRODUCTS: Final = 8
+
+
+def _pow(c: Context, x: Any, y: Any) -> Pair:
+    """Products for small whole powers, else the exponential of the logarithm."""
+    if isinstance(y, int | float) and float(y).is_integer() and 1 <= y <= _MOST_PRODUCTS:
+        found = base = as_pair(c, x)
+        for _ in range(int(y) - 1):
+            found = _mul(c, found, base)
+        return found
+    return _exp(c, _mul(c, _log(c, as_pair(c, x)), y))
+
+
+def _equal(c: Context, x: Any, y: Any) -> Value:
+    left, right = as_pair(c, x), as_pair(c, y)
+    return c.call("and", c.call("eq", left.real, right.real), c.call("eq", left.imag, right.imag))
+
+
 _COMPLEX: Final[dict[str, Rule]] = {
     "add": _add,
     "sub": _sub,
@@ -141,6 +212,19 @@ _COMPLEX: Final[dict[str, Rule]] = {
     "abs": _abs,
     "reciprocal": _reciprocal,
     "sgn": _sgn,
+    "exp": _exp,
+    "log": _log,
+    "sqrt": _sqrt,
+    "sin": _sin,
+    "cos": _cos,
+    "sinh": lambda c, x: _turned(c, _sin(c, _turned(c, x, 1)), -1),
+    "cosh": lambda c, x: _cos(c, _turned(c, x, 1)),
+    "tanh": lambda c, x: _div(c, _COMPLEX["sinh"](c, x), _COMPLEX["cosh"](c, x)),
+    "square": lambda c, x: _mul(c, x, x),
+    "pow": _pow,
+    "eq": lambda c, x, y: _equal(c, x, y),
+    "ne": lambda c, x, y: c.call("not", _equal(c, x, y)),
+    "isfinite": lambda c, x: c.call("and", c.call("isfinite", x.real), c.call("isfinite", x.imag)),
 }
 
 

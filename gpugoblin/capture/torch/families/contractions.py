@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from gpugoblin.capture.torch.context import Context, Unsupported
@@ -210,3 +211,32 @@ def grouped_mm(c: Context, x: Value, weight: Value, ends: Value | None = None, *
     groups = c.shape(weight)[0]
     before = c.concat([c.filled((1,), 0, c.dtype(ends)), c.cut(ends, 0, 0, groups - 1)], 0)
     return c.op("grouped_matmul", [x, weight, c.call("sub", ends, before)])
+
+
+@aten("_trilinear")
+def trilinear(
+    c: Context,
+    x: Value,
+    y: Value,
+    z: Value,
+    expand_x: Sequence[int],
+    expand_y: Sequence[int],
+    expand_z: Sequence[int],
+    sum_over: Sequence[int],
+    unroll_dim: int = 1,
+) -> Value:
+    """The product of three tensors with axes of 1 put in, summed over some axes."""
+    first, second, third = (
+        _with_axes(c, one, places) for one, places in ((x, expand_x), (y, expand_y), (z, expand_z))
+    )
+    whole = c.formula(
+        (first, second, third), lambda f, a, b, d: f.call("mul", f.call("mul", a, b), d)
+    )
+    return c.reduce("sum", whole, sum_over)
+
+
+def _with_axes(c: Context, x: Value, places: Sequence[int]) -> Value:
+    shape = list(c.shape(x))
+    for place in sorted(places):
+        shape.insert(place, 1)
+    return c.reshape(x, shape)

@@ -69,3 +69,9 @@ def cond(
         "if_false": c.lower_body(if_false, specs),
     }
     return c.ops("cond", [c.reshape(c.cast(chosen, "bool"), ()), *given], **branches)
+
+
+@aten("map_impl")
+def mapped(c: Context, body: Any, xs: Sequence[Any], rest: Sequence[Any] = ()) -> tuple[Value, ...]:
+    """A scan that carries nothing."""
+    return scan(c, body, (), xs, rest)

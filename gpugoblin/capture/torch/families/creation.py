@@ -10,6 +10,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from gpugoblin.capture.torch.context import Context, Unsupported
 from gpugoblin.capture.torch.families.complexes import as_pair, eachwise
 from gpugoblin.capture.torch.library import dtype_name
@@ -197,6 +199,16 @@ def eye(c: Context, rows: int, columns: Any = None, dtype: object = None, **_: A
     return c.cast(same_place, name)
 
 
+@aten("tril_indices")
+def tril_indices(c: Context, rows: int, columns: int, offset: int = 0, **_: Any) -> Value:
+    return c.constant(np.stack(np.tril_indices(rows, offset, columns)))
+
+
+@aten("triu_indices")
+def triu_indices(c: Context, rows: int, columns: int, offset: int = 0, **_: Any) -> Value:
+    return c.constant(np.stack(np.triu_indices(rows, offset, columns)))
+
+
 # random
 
 
@@ -211,8 +223,6 @@ def draw(c: Context, function: str, shape: Sequence[int]) -> Value:
 
 
 def _line(value: int) -> Any:
-    import numpy as np
-
     return np.array([value], np.int64)
 
 

@@ -155,14 +155,22 @@ def embedding_bag(
     padding_idx: int = -1,
 ) -> tuple[Value, ...]:
     """Sums or means of rows, bag by bag: each row is added to the bag that it belongs to."""
-    if mode == 2 or padding_idx != -1 or include_last_offset:
-        raise Unsupported("embedding_bag with max, a padding index or a last offset")
     bags, count = c.shape(offsets)[0], c.shape(indices)[0]
+    if include_last_offset:
+        bags -= 1
+        offsets = c.cut(offsets, 0, 0, bags)
     rows = embedding(c, weight, indices)
+    outside = None
+    if padding_idx >= 0:
+        padding = c.number(padding_idx, "int64")
+        outside = c.reshape(c.call("eq", c.cast(indices, "int64"), padding), (count, 1))
+    if mode == 2:
+        return _largest_of_bags(c, rows, outside, indices, offsets, bags)
+    if outside is not None:
+        rows = c.call("where", outside, c.number(0.0, c.dtype(weight)), rows)
     if per_sample_weights is not None:
         rows = c.call("mul", rows, c.reshape(per_sample_weights, (count, 1)))
-    bag = c.op("searchsorted", [c.cast(offsets, "int64"), c.iota(count)], right=True)
-    bag = c.call("sub", bag, c.number(1, "int64"))
+    bag = _bag_of_each(c, offsets, count)
     empty = c.filled((bags, c.shape(weight)[1]), 0.0, c.dtype(weight))
     found = c.op("scatter", [empty, bag, rows], axis=0, function="add")
     if mode == 1:
@@ -170,7 +178,29 @@ def embedding_bag(
             c.filled((count,), 1.0, c.dtype(weight)),
             c.filled((bags,), 0.0, c.dtype(weight)),
         )
+        if outside is not None:
+            seen = c.call("not", c.reshape(outside, (count,)))
+            ones = c.cast(seen, c.dtype(weight))
         sizes = c.op("scatter", [none, bag, ones], axis=0, function="add")
         sizes = c.call("max", sizes, c.number(1.0, c.dtype(weight)))
         found = c.call("div", found, c.reshape(sizes, (bags, 1)))
+    return found, bag, offsets, offsets
+
+
+def _bag_of_each(c: Context, offsets: Value, count: int) -> Value:
+    bag = c.op("searchsorted", [c.cast(offsets, "int64"), c.iota(count)], right=True)
+    return c.call("sub", bag, c.number(1, "int64"))
+
+
+def _largest_of_bags(
+    c: Context, rows: Value, outside: Value | None, indices: Value, offsets: Value, bags: int
+) -> tuple[Value, ...]:
+    """The largest of each bag, and 0 where a bag is empty."""
+    bag = _bag_of_each(c, offsets, c.shape(indices)[0])
+    least, zero = c.number(float("-inf"), c.dtype(rows)), c.number(0.0, c.dtype(rows))
+    if outside is not None:
+        rows = c.call("where", outside, least, rows)
+    start = c.filled((bags, c.shape(rows)[1]), float("-inf"), c.dtype(rows))
+    found = c.op("scatter", [start, bag, rows], axis=0, function="max")
+    found = c.call("where", c.call("isinf", found), zero, found)
     return found, bag, offsets, offsets

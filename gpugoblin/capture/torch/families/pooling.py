@@ -16,16 +16,16 @@ from gpugoblin.capture.torch.context import Context
 from gpugoblin.capture.torch.registry import aten
 from gpugoblin.capture.torch.values import Value
 
-__all__: list[str] = []
+__all__ = ["each", "windows"]
 
 
-def _each(given: int | Sequence[int], rank: int) -> tuple[int, ...]:
+def each(given: int | Sequence[int], rank: int) -> tuple[int, ...]:
     if isinstance(given, int):
         return (given,) * rank
     return tuple(given) if len(given) == rank else (given[0],) * rank
 
 
-def _windows(
+def windows(
     c: Context,
     x: Value,
     rank: int,
@@ -36,9 +36,9 @@ def _windows(
     ceil_mode: bool,
 ) -> dict[str, tuple[int, ...]]:
     """The attributes of `pool`; with ceil_mode the last window may begin inside and end beyond."""
-    window = _each(window, rank)
-    stride = _each(stride, rank) if stride else window
-    low, dilation = _each(padding, rank), _each(dilation, rank)
+    window = each(window, rank)
+    stride = each(stride, rank) if stride else window
+    low, dilation = each(padding, rank), each(dilation, rank)
     high = []
     for axis, extent in enumerate(c.shape(x)[-rank:]):
         reach = dilation[axis] * (window[axis] - 1) + 1
@@ -68,7 +68,7 @@ def _maximum(
     dilation: Any = 1,
     ceil_mode: bool = False,
 ) -> Value:
-    given = _windows(c, x, rank, window, stride, padding, dilation, ceil_mode)
+    given = windows(c, x, rank, window, stride, padding, dilation, ceil_mode)
     return c.op("pool", [x], function="max", **given)
 
 
@@ -98,11 +98,11 @@ def _average(
     count_include_pad: bool = True,
     divisor_override: int | None = None,
 ) -> Value:
-    given = _windows(c, x, rank, window, stride, padding, 1, ceil_mode)
+    given = windows(c, x, rank, window, stride, padding, 1, ceil_mode)
     total = c.op("pool", [x], function="sum", **given)
     if divisor_override is not None:
         return c.call("div", total, c.number(float(divisor_override), c.dtype(x)))
-    counts = _counts(c.shape(x)[-rank:], given, count_include_pad, _each(padding, rank))
+    counts = _counts(c.shape(x)[-rank:], given, count_include_pad, each(padding, rank))
     if (counts == counts.flat[0]).all():
         return c.call("div", total, c.number(float(counts.flat[0]), c.dtype(x)))
     return c.call("div", total, c.constant(counts.astype(c.dtype(x))))
@@ -140,14 +140,14 @@ def _register_averages() -> None:
         register(f"avg_pool{rank}d", rule)
 
         def adaptive(c: Context, x: Value, size: Any, rank: int = rank) -> Value:
-            return _adaptive_average(c, x, _each(size, rank))
+            return _adaptive_average(c, x, each(size, rank))
 
         if rank > 1:
             register(f"_adaptive_avg_pool{rank}d", adaptive)
         register(f"adaptive_avg_pool{rank}d", adaptive)
 
         def largest(c: Context, x: Value, size: Any, rank: int = rank) -> tuple[Value, None]:
-            return _adaptive_maximum(c, x, _each(size, rank)), None
+            return _adaptive_maximum(c, x, each(size, rank)), None
 
         register(f"adaptive_max_pool{rank}d", largest)
 

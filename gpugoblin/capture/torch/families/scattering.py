@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -183,7 +183,7 @@ def scatter_reduce(
 ) -> Value:
     known = {"sum": "add", "amax": "max", "amin": "min", "mean": "mean"}.get(reduce)
     if known is None:
-        raise Unsupported(f"scatter_reduce with {reduce}")
+        return _product(c, x, dim, index, source, include_self)
     if not include_self:
         x = _emptied(c, x, dim, index, known)
     if known != "mean":
@@ -194,6 +194,31 @@ def scatter_reduce(
     counts = _along(c, start, dim, index, ones, "add")
     counts = c.call("max", counts, c.number(1, c.dtype(x)))
     return c.call("div" if c.floating(x) else "floordiv", total, counts)
+
+
+_MOST_COMPARED: Final = 1 << 24
+
+
+def _product(
+    c: Context, x: Value, dim: int, index: Value, source: Value, include_self: bool
+) -> Value:
+    """Products by index: every place looks at all elements of its line."""
+    shape, taken = c.shape(x), c.shape(index)
+    axis = normal_axis(dim, len(shape))
+    if (*shape[:axis], *shape[axis + 1 :]) != (*taken[:axis], *taken[axis + 1 :]):
+        raise Unsupported("products by index where other axes differ")
+    if c.spec(index).count * shape[axis] > _MOST_COMPARED:
+        raise Unsupported("products by index of so many elements")
+    source = c.cast(c.box(source, (0,) * len(taken), taken, (1,) * len(taken)), c.dtype(x))
+    places = unsqueeze(c, wrapped(c, index, shape[axis]), axis)
+    line = c.reshape(c.iota(shape[axis]), (shape[axis], *(1,) * (len(taken) - axis)))
+    met = c.call("eq", places, line)
+    one = c.number(1, c.dtype(x))
+    factors = c.call("where", met, unsqueeze(c, source, axis), one)
+    found = c.reduce("prod", factors, (axis + 1,))
+    if include_self:
+        return c.call("mul", x, found)
+    return c.call("where", c.reduce("any", met, (axis + 1,)), found, x)
 
 
 def _emptied(c: Context, x: Value, dim: int, index: Value, function: str) -> Value:
@@ -214,6 +239,23 @@ def index_add(
         source = c.call("mul", source, c.number(alpha, c.dtype(x)))
     places = wrapped(c, c.reshape(index, (c.spec(index).count,)), c.shape(x)[axis])
     return c.op("scatter", [x, places, source], axis=axis, function="add")
+
+
+@aten("index_reduce")
+def index_reduce(
+    c: Context,
+    x: Value,
+    dim: int,
+    index: Value,
+    source: Value,
+    reduce: str,
+    include_self: bool = True,
+) -> Value:
+    """As `scatter_reduce`, with one index for a whole row."""
+    axis = normal_axis(dim, len(c.shape(x)))
+    shape = c.shape(source)
+    line = c.reshape(index, (shape[axis], *(1,) * (len(shape) - axis - 1)))
+    return scatter_reduce(c, x, axis, c.spread(line, shape), source, reduce, include_self)
 
 
 @aten("index_copy")

@@ -8,9 +8,9 @@ import pytest
 from gpugoblin.capture.torch.capturing import quietly
 from gpugoblin.capture.torch.compare import difference, run_graph
 from gpugoblin.capture.torch.isolation import isolated
-from gpugoblin.capture.torch.ladder import eager, tensors_of
 from gpugoblin.capture.torch.library import load_tracers
 from gpugoblin.capture.torch.lowering import lower_trace
+from gpugoblin.capture.torch.running import eager, tensors_of
 from gpugoblin.capture.torch.tracing import RUNGS
 from gpugoblin.capture.torch.wrapping import make_program
 from tests.helpers.torch_programs import numbers, torch_or_skip
@@ -36,7 +36,7 @@ def test_a_rung_gives_the_program(rung: int) -> None:
     program = make_program(Counted().eval(), (numbers(5, 4),), {})
 
     def work() -> bytes:
-        found = lower_trace(RUNGS[rung][1](program))
+        found = lower_trace(RUNGS[rung][1](program, frozenset()))
         (result,) = run_graph(found, tensors_of(program))
         (expected,) = eager(program)
         names = [one.name for one in found.inputs if one.kind == "parameter"]

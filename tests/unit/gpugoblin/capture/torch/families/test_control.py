@@ -10,9 +10,9 @@ import pytest
 from gpugoblin.capture.torch.capturing import quietly
 from gpugoblin.capture.torch.compare import difference, run_graph
 from gpugoblin.capture.torch.isolation import isolated
-from gpugoblin.capture.torch.ladder import eager, tensors_of
 from gpugoblin.capture.torch.library import load_tracers
 from gpugoblin.capture.torch.lowering import lower_trace
+from gpugoblin.capture.torch.running import eager, tensors_of
 from gpugoblin.capture.torch.tracing import RUNGS
 from gpugoblin.capture.torch.wrapping import make_program
 from tests.helpers.torch_programs import numbers, torch_or_skip
@@ -52,7 +52,7 @@ def test_a_loop_is_one_operator(f: Any, operator: str, rung: int) -> None:
     program = make_program(f, (numbers(4, 3),), {})
 
     def work() -> bytes:
-        found = lower_trace(RUNGS[rung][1](program))
+        found = lower_trace(RUNGS[rung][1](program, frozenset()))
         results, expected = run_graph(found, tensors_of(program)), eager(program)
         gaps = [difference(one, two) for one, two in zip(results, expected, strict=True)]
         return msgspec.json.encode([[node.operator for node in found.graph.nodes], max(gaps)])
