@@ -12,7 +12,10 @@ from typing import Final
 
 from blake3 import blake3
 
-__all__ = ["BLOB", "CATALOG", "CHUNK", "GRAPH", "JOB", "REQUEST", "Hasher", "digest"]
+__all__ = [
+    *("BLOB", "CATALOG", "CHUNK", "GRAPH", "JOB", "REQUEST", "TEMPLATE"),
+    *("Hasher", "digest"),
+]
 
 Buffer = bytes | bytearray | memoryview
 
@@ -22,6 +25,7 @@ GRAPH: Final = "gpugoblin 2026-11 graph"
 CATALOG: Final = "gpugoblin 2026-11 catalog"
 JOB: Final = "gpugoblin 2026-11 job"
 REQUEST: Final = "gpugoblin 2026-11 request"
+TEMPLATE: Final = "gpugoblin 2026-11 template"
 
 
 class Hasher:

@@ -94,6 +94,10 @@ _TORCH: dict[str, ErrorCode] = {
         "of the largest result. Nothing was sent.",
         next_step="Look for random numbers, uninitialized memory or tensors that share memory.",
     ),
+    "batch_refused": ErrorCode(
+        what="{subject} cannot be captured for any batch: {reason}. Nothing was sent.",
+        next_step="Capture it without batch=True for each size, or keep the batch as a first axis.",
+    ),
     "capture_failed": ErrorCode(
         what="{line}: {subject} could not be traced: {reason}. Nothing was sent.",
         next_step="Capture a smaller part to find the line, and write it with torch's functions.",

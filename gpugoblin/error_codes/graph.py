@@ -55,6 +55,10 @@ CODES: dict[str, ErrorCode] = {
         what="The bytes of a graph are malformed at offset {offset}: {reason}.",
         next_step="Fetch the graph again; if it stays so, the sender is defective.",
     ),
+    "not_a_template": ErrorCode(
+        what="Two graphs are not one with a batch axis: {where}: {reason}.",
+        next_step="Write the program so that only extents follow the batch, each by a line.",
+    ),
     "graph_inputs_mismatch": ErrorCode(
         what="Input {index} of the graph is {got}; it must be {expected}.",
         next_step="Pass one array for each input, with exactly its dtype and shape.",

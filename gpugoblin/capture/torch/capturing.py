@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
+from gpugoblin.capture.torch.batching import batched
 from gpugoblin.capture.torch.handover import Refusal, read_capture, refusal, write_capture
 from gpugoblin.capture.torch.isolation import isolated
 from gpugoblin.capture.torch.ladder import Climbed, climb, most_telling, step_up
@@ -30,6 +31,7 @@ def capture(
     *,
     isolate: bool = True,
     timeout_seconds: float = 900.0,
+    batch: bool = False,
 ) -> Captured:
     """A PyTorch module or function as a graph of catalog operators.
 
@@ -39,17 +41,22 @@ def capture(
     Args:
         subject: a torch.nn.Module, or a function of tensors.
         args: example arguments; their shapes are the graph's.
+        batch: captures for every extent of the first axis at once; `.at(n)` of the result is the
+            capture for n. The arguments' own first extent is the one of the result's graph.
         isolate: False traces in this process, which a trace that fails can leave spoiled.
 
     Raises:
         CaptureError: `operator_missing`, `operator_refused`, `branch_on_data`,
-            `program_too_large`, `torch_input_refused`, `capture_differs`, `capture_failed`, with
+            `program_too_large`, `batch_refused`, `torch_input_refused`, `capture_differs`, `capture_failed`, with
             the line of the program; `torch_missing`, `capture_needs_fork`, `capture_died`.
     """
     load_torch()
     program = make_program(subject, tuple(args), kwargs)
-    data = run_apart(program, write_capture, isolate, timeout_seconds)
-    found = read_capture(data, program.label)
+
+    def once(given: Program) -> Captured:
+        return read_capture(run_apart(given, write_capture, isolate, timeout_seconds), given.label)
+
+    found = batched(program, once) if batch else once(program)
     return dataclasses.replace(found, weights=weights_of(program.state(), found.inputs))
 
 

@@ -7,7 +7,7 @@ into a module.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from gpugoblin.catalog.spec import DTYPES, Array
 from gpugoblin.errors import CaptureError
 from gpugoblin.graph.interpret import interpret
 from gpugoblin.graph.ir import Graph, Names
+from gpugoblin.graph.template import Template
 
 __all__ = ["Captured"]
 
@@ -37,6 +38,7 @@ class Captured:
             largest number of the result; None where random numbers are drawn.
         refused: what the better ways said.
         weights: the numbers of parameters and buffers when the program was captured.
+        template: with `batch=True`, the graph of any batch.
     """
 
     graph: Graph
@@ -49,6 +51,7 @@ class Captured:
     refused: tuple[str, ...]
     label: str
     weights: Mapping[str, Array] = field(default_factory=dict)
+    template: Template | None = None
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -62,6 +65,17 @@ class Captured:
             inputs=tuple(f"{one.name}.{one.part}" if one.part else one.name for one in self.inputs),
             lines={value: place.short for value, place in self.lines.items()},
         )
+
+    def at(self, batch: int) -> Captured:
+        """The same capture for another batch: nothing is traced again.
+
+        Raises:
+            CaptureError: `batch_refused`, without `batch=True`. GraphError: over_limit.
+        """
+        if self.template is None:
+            reason = "it was captured without batch=True"
+            raise CaptureError("batch_refused", subject=self.label, reason=reason)
+        return replace(self, graph=self.template.bind(batch))
 
     def arrays(
         self, *arguments: Any, weights: Mapping[str, Array] | None = None, key: int = 0

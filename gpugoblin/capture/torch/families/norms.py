@@ -174,7 +174,11 @@ def batch_norm_functional(
     found, mean, scale, variance = _batch_training(c, x, weight, bias, eps)
     shape = c.shape(x)
     count = math.prod(shape) // max(1, shape[1])
-    unbiased = c.call("mul", variance, c.number(count / max(1, count - 1), c.dtype(x)))
+    # Two whole numbers and not their ratio: both follow the batch, see graph/template.py.
+    numbers = (c.number(float(count), c.dtype(x)), c.number(float(max(1, count - 1)), c.dtype(x)))
+    unbiased = c.formula(
+        (variance, *numbers), lambda f, v, n, m: f.call("div", f.call("mul", v, n), m)
+    )
     moved = [
         _moved(c, old, new, momentum)
         for old, new in ((running_mean, mean), (running_variance, unbiased))
