@@ -47,8 +47,9 @@ def capture(
 
     Raises:
         CaptureError: `operator_missing`, `operator_refused`, `branch_on_data`,
-            `program_too_large`, `batch_refused`, `torch_input_refused`, `capture_differs`, `capture_failed`, with
-            the line of the program; `torch_missing`, `capture_needs_fork`, `capture_died`.
+            `program_too_large`, `batch_refused`, `torch_input_refused`, `capture_differs`,
+            `capture_failed`, with the line of the program; `torch_missing`, `capture_needs_fork`,
+            `capture_died`.
     """
     load_torch()
     program = make_program(subject, tuple(args), kwargs)

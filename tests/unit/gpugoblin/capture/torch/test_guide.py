@@ -16,7 +16,7 @@ PAGE = Path(__file__).resolve().parents[5] / "docs" / "researcher" / "torch.md"
 
 def test_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
-    assert len(blocks) == 4
+    assert len(blocks) == 5
     monkeypatch.chdir(tmp_path)
     script = tmp_path / "train.py"
     script.write_text("\n".join(blocks), encoding="utf-8")
