@@ -61,10 +61,12 @@ def timed(program: Program) -> float:
     return program.replay_s(repeats_for(once_s))
 
 
-def product_graph(size: int) -> Graph:
-    """[size, size] times [size, size] in float32."""
+def product_graph(size: int, stored: str = "float32") -> Graph:
+    """[size, size] times [size, size] in float32, of operands that lie in `stored`."""
     builder = GraphBuilder()
-    a, b = (builder.input(TensorSpec("float32", (size, size))) for _ in range(2))
+    a, b = (builder.input(TensorSpec(stored, (size, size))) for _ in range(2))
+    if stored != "float32":
+        a, b = (builder.add("cast", [value], dtype="float32") for value in (a, b))
     return builder.build([builder.add("matmul", [a, b])])
 
 

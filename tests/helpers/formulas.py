@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 
 from app.engine.backends.card.functions import FUNCTIONS
-from app.engine.backends.card.layout import KINDS
 from gpugoblin.catalog.formula import Formula
 from gpugoblin.catalog.formula_build import FormulaBuilder
 from gpugoblin.catalog.scalars import SCALARS
@@ -21,6 +20,7 @@ from gpugoblin.catalog.spec import Array
 __all__ = ["VALIDATOR", "judge", "random_inputs", "random_tree"]
 
 VALIDATOR = shutil.which("spirv-val")
+KINDS = frozenset({"float32", "int32", "int64", "bool"})
 DTYPES = sorted(KINDS)
 
 

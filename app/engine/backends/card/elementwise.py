@@ -45,17 +45,18 @@ def chain(
     count = specs[results[0]].count
     if count == 0:
         return []
-    kernel = Kernel(len(reads) + len(kept), THREADS)
+    kernel = Kernel(len(reads) + len(kept), THREADS, contract=True)
     walk = _Walk(kernel, shape, [specs[value] for value in reads])
     lanes = _lanes(nodes, walk)
     index = kernel.flat_group() * THREADS + kernel.local()
     with kernel.when(index < count // lanes):
         found = walk.read(index, lanes)
         rows: list[Mapping[int, Value]] = [
-            _values(nodes, results, dict(zip(reads, values, strict=True))) for values in found
+            _values(nodes, results, dict(zip(reads, values, strict=True)), specs)
+            for values in found
         ]
         for place, value in enumerate(kept, len(reads)):
-            _write(kernel, place, index, [row[value] for row in rows])
+            _write(kernel, place, index, [row[value] for row in rows], specs[value].dtype)
     return [stage(kernel, -(-(count // lanes) // THREADS), writes=len(kept))]
 
 
@@ -78,10 +79,14 @@ def tree_of(node: Node) -> Formula:
 
 
 def _values(
-    nodes: Sequence[Node], results: Sequence[int], known: dict[int, Value]
+    nodes: Sequence[Node],
+    results: Sequence[int],
+    known: dict[int, Value],
+    specs: Sequence[TensorSpec],
 ) -> Mapping[int, Value]:
     for node, result in zip(nodes, results, strict=True):
-        known[result] = evaluate(tree_of(node), [known[value] for value in node.inputs])
+        dtypes = [specs[value].dtype for value in node.inputs]
+        known[result] = evaluate(tree_of(node), [known[value] for value in node.inputs], dtypes)
     return known
 
 
@@ -125,11 +130,11 @@ class _Walk:
     def _operand(self, number: int, place: Value, step: int, lanes: int) -> list[Value]:
         kernel, kind = self.kernel, self.operands[number].dtype
         if step == 0 or lanes == 1:
-            return [kernel.load(kind, number, place)] * lanes
+            return [kernel.element(kind, number, place)] * lanes
         if step == 1 and WIDTHS.get(f"{kind}x4"):
             address = kernel.place(number, place, WIDTHS[kind])
             return kernel.split(kernel.load_at(f"{kind}x4", address))
-        return [kernel.load(kind, number, place + lane * step) for lane in range(lanes)]
+        return [kernel.element(kind, number, place + lane * step) for lane in range(lanes)]
 
 
 def steps_against(shape: tuple[int, ...], target: tuple[int, ...]) -> tuple[int, ...]:
@@ -142,11 +147,11 @@ def steps_against(shape: tuple[int, ...], target: tuple[int, ...]) -> tuple[int,
     )
 
 
-def _write(kernel: Kernel, tensor: int, index: Value, values: list[Value]) -> None:
-    lanes, kind = len(values), values[0].kind
+def _write(kernel: Kernel, tensor: int, index: Value, values: list[Value], kind: str) -> None:
+    lanes = len(values)
     first = index * lanes
     if lanes == VECTOR and WIDTHS.get(f"{kind}x4"):
         kernel.store_at(kernel.place(tensor, first, WIDTHS[kind]), kernel.join(values))
         return
     for lane, value in enumerate(values):
-        kernel.store(tensor, first + lane, value)
+        kernel.store(tensor, first + lane, value, kind)

@@ -11,33 +11,33 @@ from types import MappingProxyType
 from typing import Final
 
 from app.engine.backends.card import angles, powers, whole
-from app.engine.backends.card.kernel import Value
+from app.engine.backends.card.kernel import Kernel, Value
+from app.engine.backends.card.narrow import HALVES, SMALL, wrapped
 from app.engine.backends.card.powers import is_nan, magnitude
-from gpugoblin.catalog.formula import Formula
-from gpugoblin.catalog.formula_build import call_formula
+from gpugoblin.catalog.casting import decoded
+from gpugoblin.catalog.formula import Formula, FormulaNode
+from gpugoblin.catalog.formula_build import call_formula, const_value
 from gpugoblin.catalog.lowering import LOWERED, lower_formula
+from gpugoblin.catalog.scalars import SCALARS
 
-__all__ = ["FUNCTIONS", "SERVED", "evaluate", "maximum", "minimum"]
+__all__ = ["FUNCTIONS", "SERVED", "cast_value", "evaluate", "maximum", "minimum"]
 
 
 def minimum(left: Value, right: Value) -> Value:
     """The lesser; NaN where one is."""
-    k = left.kernel
-    return _numbers_first(left, right, k.select(left < right, left, right))
+    return _first_where(left < right, left, right)
 
 
 def maximum(left: Value, right: Value) -> Value:
-    k = left.kernel
-    return _numbers_first(left, right, k.select(left > right, left, right))
+    return _first_where(left > right, left, right)
 
 
-def _numbers_first(left: Value, right: Value, found: Value) -> Value:
-    """NaN where one of both is. A driver may turn the choice between two into a minimum of its
-    own, which drops NaN (NVIDIA 580 does), so both are asked."""
-    if left.kind != "float32":
-        return found
-    k = left.kernel
-    return k.select(is_nan(left), left, k.select(is_nan(right), right, found))
+def _first_where(condition: Value, left: Value, right: Value) -> Value:
+    """One of two; NaN where one is, as a right one fails every comparison. A driver may turn a
+    plain choice into a minimum of its own, which drops NaN (NVIDIA 580 does)."""
+    if left.kind == "float32":
+        condition = condition | is_nan(left)
+    return left.kernel.select(condition, left, right)
 
 
 def _absolute(value: Value) -> Value:
@@ -175,22 +175,67 @@ SERVED: Final = (frozenset(FUNCTIONS) | frozenset(LOWERED)) - INEXACT
 """Functions that `evaluate` knows: those above, and what the catalog makes of basic ones."""
 
 
-def evaluate(tree: Formula, inputs: Sequence[Value]) -> Value:
-    """The value of a checked tree."""
+def evaluate(tree: Formula, inputs: Sequence[Value], dtypes: Sequence[str] = ()) -> Value:
+    """The value of a checked tree, in the kind that holds its dtype.
+
+    Args:
+        dtypes: of the inputs; none where they are what holds them.
+    """
     kernel = inputs[0].kernel
     known: list[Value] = []
+    kinds: list[str] = []
     for node in tree.nodes:
         operands = [known[operand] for operand in node.operands]
+        given = [kinds[operand] for operand in node.operands]
         if node.function == "input":
             known.append(inputs[node.value])
+            kinds.append(dtypes[node.value] if dtypes else inputs[node.value].kind)
         elif node.function == "const":
-            bits = node.value & 1 if node.dtype == "bool" else node.value
-            known.append(kernel.pattern(node.dtype, bits))
+            known.append(_constant(kernel, node))
+            kinds.append(node.dtype)
         elif node.function == "cast":
-            known.append(whole.cast(operands[0], node.dtype))
-        elif node.function in FUNCTIONS:
-            known.append(FUNCTIONS[node.function](*operands))
+            known.append(cast_value(operands[0], given[0], node.dtype))
+            kinds.append(node.dtype)
         else:
-            kinds = tuple(operand.kind for operand in operands)
-            known.append(evaluate(_lowered(node.function, kinds), operands))
+            result = SCALARS[node.function].dtype_rule(given) or ""
+            known.append(_called(node.function, operands, given, result))
+            kinds.append(result)
     return known[-1]
+
+
+def _constant(kernel: Kernel, node: FormulaNode) -> Value:
+    if node.dtype in SMALL:
+        return kernel.number("int32", int(const_value(node).item()))
+    if node.dtype in HALVES:
+        return kernel.number("float32", float(decoded(const_value(node)).item()))
+    bits = node.value & 1 if node.dtype == "bool" else node.value
+    return kernel.pattern(node.dtype, bits)
+
+
+def _called(name: str, operands: list[Value], given: Sequence[str], result: str) -> Value:
+    """A function of values of the dtypes `given`, in the kind that holds `result`."""
+    if name in ("ushr", "popcount") and given[0] in SMALL:
+        operands = [operands[0] & ((1 << SMALL[given[0]]) - 1), *operands[1:]]
+    if name in FUNCTIONS:
+        found = FUNCTIONS[name](*operands)
+    else:
+        kinds = tuple(operand.kind for operand in operands)
+        found = evaluate(_lowered(name, kinds), operands)
+    return wrapped(found, result) if result in SMALL else found
+
+
+def cast_value(value: Value, source: str, target: str) -> Value:
+    """As `gpugoblin.catalog.casting`, in the kind that holds the target."""
+    if source == target:
+        return value
+    if target in HALVES:
+        return evaluate(_lowered(f"round_{target}", ("float32",)), [whole.cast(value, "float32")])
+    if target not in SMALL:
+        return whole.cast(value, target)
+    found = whole.cast(value, "int32")
+    if value.kind != "float32":
+        return wrapped(found, target)
+    low, high = (0, 255) if target == "uint8" else (-(1 << SMALL[target] - 1), 0)
+    high = high or -low - 1
+    k = value.kernel
+    return minimum(maximum(found, k.number("int32", low)), k.number("int32", high))

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from app.engine.backends.card.emission import Emission
 from app.engine.backends.card.functions import maximum, minimum
 from app.engine.backends.card.kernel import Kernel
-from app.engine.backends.card.moving import RAW, copy_stage
+from app.engine.backends.card.moving import copy_stage
+from app.engine.backends.card.narrow import RAW
 from app.engine.backends.card.stages import Stage, coordinates, each, row_major
 from app.engine.backends.card.values import Value
 from gpugoblin.catalog.rules import int_attribute, text_attribute

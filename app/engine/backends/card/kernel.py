@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
+from app.engine.backends.card.narrow import NARROW, RAW, decoded, encoded
 from app.engine.backends.card.spirv import (
     STORAGE_PHYSICAL,
     STORAGE_PUSH,
@@ -237,6 +238,12 @@ class Kernel:
             return self.load("uint8", tensor, index).differs(0)
         return self.load_at(kind, self.place(tensor, index, WIDTHS[kind]))
 
+    def element(self, dtype: str, tensor: int, index: Value | int) -> Value:
+        """Element `index` of a tensor of a dtype, in the kind that holds it."""
+        if dtype in NARROW:
+            return decoded(self.load(RAW[dtype], tensor, index), dtype)
+        return self.load(dtype, tensor, index)
+
     def load_at(self, kind: str, address: Value) -> Value:
         module = self.module
         type_id = module.type(kind)
@@ -244,7 +251,10 @@ class Kernel:
         found = module.result("ConvertUToPtr", pointer, address.id)
         return Value(self, kind, module.result("Load", type_id, found, 2, WIDTHS[kind]))
 
-    def store(self, tensor: int, index: Value | int, value: Value) -> None:
+    def store(self, tensor: int, index: Value | int, value: Value, dtype: str = "") -> None:
+        """Element `index` of a tensor, of a dtype that the value's kind holds."""
+        if dtype in NARROW:
+            value = encoded(value, dtype)
         if value.kind == "bool":
             value = self.select(value, 1, 0, "uint8")
         self.store_at(self.place(tensor, index, WIDTHS[value.kind]), value)

@@ -17,6 +17,7 @@ from app.engine.backends.card.rows import row_chain, row_shape
 from app.engine.backends.card.stages import MAX_ELEMENTS, Stage
 from app.engine.backends.card.steps import ALIGNMENT_BYTES, ERROR_SLOT_BYTES, CardStep, Layout
 from app.engine.backends.card.table import EMITTERS, Emission
+from app.engine.backends.card.target import LEAST, Target, written_for
 from app.engine.fusion import Group
 from gpugoblin.catalog.formula import Formula
 from gpugoblin.catalog.registry import OPERATORS
@@ -27,37 +28,42 @@ from gpugoblin.graph.expand import Expanded, expand
 from gpugoblin.graph.ir import Graph, Node
 from gpugoblin.graph.memory import plan_memory
 
-__all__ = ["KINDS", "Chooser", "lay_out", "require_served"]
+__all__ = ["KINDS", "WIDE_KINDS", "Chooser", "lay_out", "require_served"]
 
-KINDS: Final = frozenset({"float32", "int32", "int64", "bool"})
-"""Dtypes that the kernels know."""
+KINDS: Final = frozenset({"float32", "int32", "int64", "bool", "uint8", "int8"})
+"""Dtypes that the kernels know on every card."""
+WIDE_KINDS: Final = KINDS | {"int16", "float16", "bfloat16"}
+"""Those on a card that stores 16 bits."""
 
 
 Chooser = Callable[[Node, Sequence[TensorSpec]], Emission | None]
 """What a card has for a node beside the common kernels: the node, the specs of its inputs."""
 
 
-def lay_out(expanded: Expanded, choose: Chooser) -> Layout:
-    """The steps of a graph that is served."""
+def lay_out(expanded: Expanded, choose: Chooser, card: Target = LEAST) -> Layout:
+    """The steps of a graph that is served, on a card that promises so much."""
     graph = expanded.graph
-    return _Compiler(graph, graph.specs(), choose, expanded.origins).layout()
+    with written_for(card):
+        return _Compiler(graph, graph.specs(), choose, expanded.origins).layout()
 
 
-def require_served(graph: Graph, numeric_class: str = "float32") -> Expanded:
+def require_served(
+    graph: Graph, numeric_class: str = "float32", kinds: frozenset[str] = WIDE_KINDS
+) -> Expanded:
     """The graph in operators that have kernels.
 
     Raises:
         EngineError: `task_refused` for what this backend does not serve.
     """
     expanded = expand(graph, lambda operator: operator.key in EMITTERS)
-    _require_kinds(expanded.graph.specs(), numeric_class)
-    _require_kernels(expanded.graph)
+    _require_kinds(expanded.graph.specs(), numeric_class, kinds)
+    _require_kernels(expanded.graph, kinds)
     return expanded
 
 
-def _require_kinds(specs: Sequence[TensorSpec], numeric_class: str) -> None:
+def _require_kinds(specs: Sequence[TensorSpec], numeric_class: str, kinds: frozenset[str]) -> None:
     for spec in specs:
-        if spec.dtype not in KINDS:
+        if spec.dtype not in kinds:
             raise EngineError("task_refused", reason=f"no kernel for {spec.dtype}")
         if spec.count > MAX_ELEMENTS:
             raise EngineError("task_refused", reason=f"a tensor has {spec.count} elements")
@@ -65,21 +71,21 @@ def _require_kinds(specs: Sequence[TensorSpec], numeric_class: str) -> None:
             raise EngineError("task_refused", reason="class exact serves integers and bool only")
 
 
-def _require_kernels(graph: Graph) -> None:
+def _require_kernels(graph: Graph, kinds: frozenset[str]) -> None:
     for node in graph.nodes:
         key = f"{node.operator}@{node.version}"
         if key == "formula@1":
-            _require_functions(node)
+            _require_functions(node, kinds)
         elif key not in EMITTERS and node.operator != "reshape":
             raise EngineError("task_refused", reason=f"no kernel for {key}")
 
 
-def _require_functions(node: Node) -> None:
+def _require_functions(node: Node, kinds: frozenset[str]) -> None:
     tree = node.attrs["tree"]
     steps = tree.nodes if isinstance(tree, Formula) else ()
     for step in steps:
         known = step.function in SERVED or step.function in ("input", "const", "cast")
-        if not known or (step.dtype and step.dtype not in KINDS):
+        if not known or (step.dtype and step.dtype not in kinds):
             raise EngineError("task_refused", reason=f"no kernel for {step.function}")
 
 
@@ -172,7 +178,12 @@ class _Compiler:
         known += [(scratch, emission.scratch_bytes), (error, ERROR_SLOT_BYTES)]
         bound: list[tuple[Stage, tuple[tuple[int, int], ...]]] = []
         for stage in emission.stages:
-            bound.append((stage, tuple(known[number] for number in stage.tensors)))
+            shifts = stage.shifts or (0,) * len(stage.tensors)
+            places = [
+                (known[number][0] + shift, known[number][1] - shift)
+                for number, shift in zip(stage.tensors, shifts, strict=True)
+            ]
+            bound.append((stage, tuple(places)))
         checked: tuple[int, int] | None = None
         if emission.checks:
             node = self.graph.nodes[group.nodes[0]]

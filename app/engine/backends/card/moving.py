@@ -10,7 +10,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from app.engine.backends.card.emission import Emission
+from app.engine.backends.card.functions import cast_value
 from app.engine.backends.card.kernel import Kernel
+from app.engine.backends.card.narrow import HALVES, RAW, encoded_bits
 from app.engine.backends.card.stages import (
     Stage,
     coordinates,
@@ -21,19 +23,17 @@ from app.engine.backends.card.stages import (
 )
 from app.engine.backends.card.turning import turn
 from app.engine.backends.card.values import Value
-from app.engine.backends.card.whole import cast as cast_value
 from gpugoblin.catalog.rules import int_attribute, ints_attribute
 from gpugoblin.catalog.spec import Attributes, TensorSpec
 
 __all__ = [
-    *("RAW", "broadcast", "cast", "concat", "copy_stage", "flip", "iota", "pad", "permute"),
+    *("broadcast", "cast", "concat", "copy_stage", "flip", "iota", "pad", "permute"),
     *("slice_", "update_slice"),
 ]
 
-RAW: Final = {"float32": "uint32", "int32": "uint32", "int64": "uint64", "bool": "uint8"}
-"""What carries the bits of a dtype."""
-
 Specs = Sequence[TensorSpec]
+PACKED: Final = 8
+"""Halves in a vector of 16 bytes."""
 
 
 def copy_stage(
@@ -173,10 +173,32 @@ def iota(attributes: Attributes, inputs: Specs, outputs: Specs) -> Emission:
     return Emission(tuple(each(out.count, 1, body)))
 
 
-def cast(attributes: Attributes, inputs: Specs, outputs: Specs) -> Emission:
-    source, target = inputs[0].dtype, outputs[0].dtype
+def _packed(count: int, target: str) -> list[Stage]:
+    """float32 to 16 bits, eight elements a thread, in vectors."""
 
     def body(kernel: Kernel, index: Value) -> None:
-        kernel.store(1, index, cast_value(kernel.load(source, 0, index), target))
+        first = index * PACKED
+        values: list[Value] = []
+        for part in range(0, PACKED, 4):
+            at = kernel.place(0, first + part, 4)
+            values += kernel.split(kernel.load_at("float32x4", at))
+        words = [encoded_bits(cast_value(value, "float32", target), target) for value in values]
+        pairs = [
+            (low | (high << 16)).bits("int32")
+            for low, high in zip(words[::2], words[1::2], strict=True)
+        ]
+        kernel.store_at(kernel.place(1, first, 2), kernel.join(pairs))
+
+    return each(count // PACKED, 2, body)
+
+
+def cast(attributes: Attributes, inputs: Specs, outputs: Specs) -> Emission:
+    source, target = inputs[0].dtype, outputs[0].dtype
+    if source == "float32" and target in HALVES and outputs[0].count % PACKED == 0:
+        return Emission(tuple(_packed(outputs[0].count, target)))
+
+    def body(kernel: Kernel, index: Value) -> None:
+        value = kernel.element(source, 0, index)
+        kernel.store(1, index, cast_value(value, source, target), target)
 
     return Emission(tuple(each(outputs[0].count, 2, body)))

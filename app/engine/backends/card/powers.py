@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from app.engine.backends.card.kernel import Kernel, Value
+from app.engine.backends.card.target import target
 
 __all__ = [
     *("copy_sign", "cosh", "divide", "erf", "exp", "exp2", "expm1", "is_nan", "log", "log10"),
@@ -117,6 +118,12 @@ def exp(x: Value) -> Value:
     return _guarded(x, _scaled(part + 1.0, n))
 
 
+def _exp_inside(x: Value) -> Value:
+    """exp of a number from -80 to 80, which is nowhere near the ends of the range."""
+    n, part = _reduced(x)
+    return (part + 1.0) * _power_of_two(n)
+
+
 def exp2(x: Value) -> Value:
     k = x.kernel
     safe = _clamped(x, -151.0, 129.0)
@@ -198,8 +205,10 @@ def reciprocal_sqrt(x: Value) -> Value:
 
 
 def divide(x: Value, y: Value) -> Value:
-    """The quotient; drivers promise one only for divisors well inside of the range."""
+    """The quotient; some drivers promise one only for divisors well inside of the range."""
     k = x.kernel
+    if target().divides:
+        return x / y
     size = magnitude(y)
     large, small = size > 2.0**96, size < 2.0**-96
     scale = k.select(large, 2.0**-32, k.select(small, 2.0**32, 1.0, "float32"))
@@ -240,7 +249,7 @@ def tanh(x: Value) -> Value:
     size = magnitude(x)
     z = x * x
     near = polynomial(z, _TANH) * z * x + x
-    twice = exp(_clamped(size, 0.0, 20.0) * 2.0)
+    twice = _exp_inside(_clamped(size, 0.0, 20.0) * 2.0)
     far = -(k.number("float32", 2.0) / (twice + 1.0)) + 1.0
     return _guarded(x, k.select(size < 0.625, near, copy_sign(far, x)))
 
@@ -250,7 +259,7 @@ def erf(x: Value) -> Value:
     size = magnitude(x)
     size = k.select(size > 4.0, 4.0, size)
     small = polynomial(size * size, _ERF_SMALL)
-    large = -exp(polynomial(size, _ERF_LARGE)) + 1.0
+    large = -_exp_inside(polynomial(size, _ERF_LARGE)) + 1.0
     found = k.select(size < 0.93, size + size * small, large)
     return _guarded(x, copy_sign(found, x))
 

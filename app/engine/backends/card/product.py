@@ -20,7 +20,7 @@ from gpugoblin.catalog.rounding import MATMUL_BLOCK
 from gpugoblin.catalog.rules import bool_attribute
 from gpugoblin.catalog.spec import Attributes, TensorSpec
 
-__all__ = ["Problem", "Tiles", "matmul"]
+__all__ = ["Problem", "Tiles", "matmul", "multiplied"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,11 @@ MIDDLE: Final = Tiles(64, 64, 16, 4)
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """`batch` products of [m, k] and [k, n]; an operand may lie transposed."""
+    """`batch` products of [m, k] and [k, n]; an operand may lie transposed.
+
+    Args:
+        shared_left: all have the same left operand.
+    """
 
     kind: str
     batch: int
@@ -51,6 +55,12 @@ class Problem:
     n: int
     k: int
     across: tuple[bool, bool]
+    shared_left: bool = False
+
+    @property
+    def left_step(self) -> int:
+        """Elements from one left operand to the next."""
+        return 0 if self.shared_left else self.m * self.k
 
     @classmethod
     def of(cls, attributes: Attributes, inputs: Sequence[TensorSpec], out: TensorSpec) -> Problem:
@@ -74,7 +84,12 @@ def matmul(
 ) -> Emission:
     """The dispatch of a product on a card whose groups share that much memory."""
     problem = Problem.of(attributes, inputs, outputs[0])
-    if outputs[0].count == 0:
+    return multiplied(problem, shared_bytes)
+
+
+def multiplied(problem: Problem, shared_bytes: int) -> Emission:
+    """The same by its shapes."""
+    if problem.batch * problem.m * problem.n == 0:
         return Emission(())
     shape = choose(problem, shared_bytes)
     if shape is not None:
@@ -131,7 +146,7 @@ def _general(problem: Problem, tiles: Tiles) -> Stage:
         width = tiles.columns // tiles.own
         mine = (local // width) * tiles.own, (local % width) * tiles.own
         left = _Tile(
-            *(kernel, problem, 0, batch * (m * k), row, tiles.rows, m, tiles.depth),
+            *(kernel, problem, 0, batch * problem.left_step, row, tiles.rows, m, tiles.depth),
             not problem.across[0],
             shared[0],
         )

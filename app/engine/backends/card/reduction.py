@@ -30,7 +30,7 @@ from gpugoblin.catalog.rounding import REDUCE_BLOCK
 from gpugoblin.catalog.rules import ints_attribute, text_attribute
 from gpugoblin.catalog.spec import DTYPES, Attributes, TensorSpec
 
-__all__ = ["COMBINE", "identity", "reduce", "tree"]
+__all__ = ["COMBINE", "everybody", "identity", "reduce", "tree"]
 
 SHORT: Final = 32
 """Results of at most so many terms, or side by side, are made by one thread each."""
@@ -40,6 +40,9 @@ ENOUGH: Final = 2048
 """Groups that keep a large card busy."""
 FEW: Final = 256
 SEGMENT: Final = 16 * 1024
+RADIX: Final = 8
+FINAL: Final = 16
+"""Values that each thread combines for itself, at most."""
 
 COMBINE: Final[dict[str, Callable[[Value, Value], Value]]] = {
     "sum": lambda left, right: left + right,
@@ -249,3 +252,28 @@ def tree(
             shared.set(local, combine(shared.get(local), shared.get(local + half)))
         half //= 2
     return shared.get(local)
+
+
+def everybody(
+    kernel: Kernel, shared: Shared, value: Value, combine: Callable[[Value, Value], Value]
+) -> Value:
+    """All values of a group combined, known to each thread: eight to one again and again, and what
+    is left by each for itself. The order is the same for all. Fewer barriers than `tree`.
+
+    `shared` may be written again after a barrier.
+    """
+    local, count = kernel.local(), kernel.threads
+    shared.set(local, value)
+    kernel.barrier()
+    while count > FINAL:
+        count //= RADIX
+        with kernel.when(local < count):
+            total = shared.get(local)
+            for part in range(1, RADIX):
+                total = combine(total, shared.get(local + part * count))
+            shared.set(local, total)
+        kernel.barrier()
+    total = shared.get(0)
+    for part in range(1, count):
+        total = combine(total, shared.get(part))
+    return total

@@ -16,7 +16,7 @@ from app.engine.backends.card.elementwise import steps_against, tree_of
 from app.engine.backends.card.functions import evaluate
 from app.engine.backends.card.kernel import Kernel, Shared
 from app.engine.backends.card.powers import divide
-from app.engine.backends.card.reduction import COMBINE, identity, tree
+from app.engine.backends.card.reduction import COMBINE, everybody, identity
 from app.engine.backends.card.spirv import WIDTHS
 from app.engine.backends.card.stages import Stage, coordinates, merged, place_of, stage
 from app.engine.backends.card.values import Value
@@ -116,7 +116,7 @@ def row_chain(
     specs: Sequence[TensorSpec],
 ) -> Stage:
     """The dispatch of a chain; its tensors are `reads`, then `kept`."""
-    kernel = Kernel(len(reads) + len(kept), shape.threads)
+    kernel = Kernel(len(reads) + len(kept), shape.threads, contract=True)
     row = kernel.flat_group()
     with kernel.when(row < shape.rows):
         chain = _Chain(kernel, shape, row, dict(zip(reads, range(len(reads)), strict=True)), specs)
@@ -169,7 +169,7 @@ class _Chain:
         inner, (along,) = merged(self.shape.full[cut:], [steps[cut:]])
         base = place_of(coordinates(self.row, outer), before)
         if not any(along):
-            return [kernel.load(spec.dtype, self.tensors[value], base)]
+            return [kernel.element(spec.dtype, self.tensors[value], base)]
         vector = f"{spec.dtype}x4"
         if along == (1,) and self.shape.lanes == VECTOR and vector in WIDTHS:
             found: list[Value] = []
@@ -178,7 +178,7 @@ class _Chain:
                 found += kernel.split(kernel.load_at(vector, at))
             return found
         return [
-            kernel.load(
+            kernel.element(
                 spec.dtype,
                 self.tensors[value],
                 base + place_of(coordinates(self._clamped(number), inner), along),
@@ -194,11 +194,12 @@ class _Chain:
         long = node.outputs[0].shape == self.shape.full != self.shape.short
         count = self.shape.own if long else 1
         formula = tree_of(node)
+        dtypes = [self.specs[value].dtype for value in node.inputs]
         if all(len(operand) == 1 for operand in operands):
-            self.known[result] = [evaluate(formula, [operand[0] for operand in operands])]
+            self.known[result] = [evaluate(formula, [operand[0] for operand in operands], dtypes)]
             return
         self.known[result] = [
-            evaluate(formula, [operand[number % len(operand)] for operand in operands])
+            evaluate(formula, [operand[number % len(operand)] for operand in operands], dtypes)
             for number in range(count)
         ]
 
@@ -218,9 +219,7 @@ class _Chain:
             self.shared[kind] = kernel.shared(kind, self.shape.threads)
         shared = self.shared[kind]
         kernel.barrier()  # an earlier reduction may still be read
-        tree(kernel, shared, neutral if total is None else total, combine)
-        kernel.barrier()
-        found = shared.get(0)
+        found = everybody(kernel, shared, neutral if total is None else total, combine)
         if function == "mean":
             found = divide(found, kernel.number("float32", float(self.shape.length)))
         return found
@@ -230,7 +229,7 @@ class _Chain:
         elements = self.value(value)
         if spec.shape == self.shape.short:
             with kernel.when(kernel.local().same(0)):
-                kernel.store(tensor, self.row, elements[0])
+                kernel.store(tensor, self.row, elements[0], spec.dtype)
             return
         base = self.row * self.shape.length
         if self.shape.lanes == VECTOR and f"{spec.dtype}x4" in WIDTHS:
@@ -240,10 +239,10 @@ class _Chain:
             element = elements[number % len(elements)]
             place = self.place(number)
             if self.shape.inside(number):
-                kernel.store(tensor, base + place, element)
+                kernel.store(tensor, base + place, element, spec.dtype)
                 continue
             with kernel.when(place < self.shape.length):
-                kernel.store(tensor, base + place, element)
+                kernel.store(tensor, base + place, element, spec.dtype)
 
     def _store_vectors(self, tensor: int, base: Value, elements: list[Value]) -> None:
         kernel = self.kernel

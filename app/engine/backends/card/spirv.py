@@ -31,7 +31,7 @@ OPCODES: Final = {
 }
 
 WIDTHS: Final = {
-    **{"float32": 4, "int32": 4, "int64": 8, "uint32": 4, "uint64": 8, "uint8": 1},
+    **{"float32": 4, "int32": 4, "int64": 8, "uint32": 4, "uint64": 8, "uint8": 1, "uint16": 2},
     **{"float32x4": 16, "int32x4": 16},
 }
 """Kinds that lie in memory, with their bytes."""
@@ -44,6 +44,8 @@ _CAPABILITIES: Final = (1, 11, 39, 4448, 5347)
 CONTROLS: Final = {"denormals": (4464, 4459), "signs": (4466, 4461), "nearest": (4467, 4462)}
 """What may be asked of a driver for float32: small numbers are kept; NaN, infinity and the sign of
 zero are kept; results are rounded to the nearest. Each a capability and an execution mode."""
+_HALVES: Final = (22, 4433)
+"""Int16 and StorageBuffer16BitAccess, of modules that meet 16 bits."""
 _ENTRY: Final = 2
 """The entry point's number, the second that a module gives."""
 FUNCTION: Final = 7
@@ -193,7 +195,8 @@ class Module:
         void = self.type("void")
         function = self._global(("function",), 33, void)
         out: list[int] = []
-        for capability in _CAPABILITIES:
+        halves = _HALVES if ("type", "uint16") in self._types else ()
+        for capability in (*_CAPABILITIES, *halves):
             self._put(out, 17, capability)
         self._put(out, 11, self.extended, *_string("GLSL.std.450"))
         self._put(out, 14, 5348, 1)  # PhysicalStorageBuffer64, GLSL450

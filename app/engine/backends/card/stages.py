@@ -6,14 +6,14 @@ Owns: the shape of a stage, the spread of groups, and the arithmetic of places i
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from app.engine.backends.card.kernel import Kernel, Value
 
 __all__ = [
     *("MAX_ELEMENTS", "THREADS", "Stage", "coordinates", "each", "grid", "merged", "place_of"),
-    *("row_major", "stage"),
+    *("placed", "row_major", "stage"),
 ]
 
 THREADS: Final = 256
@@ -33,6 +33,7 @@ class Stage:
         tensors: whose addresses it gets: first the operator's inputs, then its outputs, then its
             scratch, then the slot for errors, by number.
         writes: how many of the last of `tensors` are written.
+        shifts: bytes behind its beginning at which each of `tensors` is met; empty for none.
         call: what a library of the card computes in the place of a kernel.
     """
 
@@ -40,7 +41,19 @@ class Stage:
     groups: tuple[int, int, int]
     tensors: tuple[int, ...]
     writes: int = 1
+    shifts: tuple[int, ...] = ()
     call: object | None = None
+
+
+def placed(stage: Stage, numbers: dict[int, tuple[int, int]]) -> Stage:
+    """The stage on other tensors: for each number that it has another, and a shift in bytes."""
+    old = stage.shifts or (0,) * len(stage.tensors)
+    found = [numbers[number] for number in stage.tensors]
+    return replace(
+        stage,
+        tensors=tuple(number for number, _ in found),
+        shifts=tuple(shift + before for (_, shift), before in zip(found, old, strict=True)),
+    )
 
 
 def grid(groups: int) -> tuple[int, int, int]:

@@ -170,7 +170,7 @@ def streamed(problem: Problem, shape: Shape) -> Stage:
         row, column = down_first * shape.rows, right_first * shape.columns
         operands = (
             _Operand(
-                *(kernel, 0, batch * (m * k), row, m, k),
+                *(kernel, 0, batch * problem.left_step, row, m, k),
                 not problem.across[0],
                 shape.rows,
                 depth,

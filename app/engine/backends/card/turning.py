@@ -9,6 +9,7 @@ from typing import Final
 from app.engine.backends.card.kernel import Kernel
 from app.engine.backends.card.spirv import WIDTHS
 from app.engine.backends.card.stages import THREADS, Stage, coordinates, place_of, stage
+from app.engine.backends.card.values import Value
 
 __all__ = ["turn"]
 
@@ -47,11 +48,14 @@ def turn(
         bases = [
             place_of(places[:-2], side) if others else kernel.number("uint32", 0) for side in steps
         ]
-        for piece in range(0, SIDE, ROWS):
-            x, y = left + lane, top + row + piece
-            with kernel.when((x < extents[across]) & (y < extents[down])):
-                value = kernel.load(kind, 0, bases[0] + x + y * reading[down])
-                tile.set(lane * (SIDE + 1) + row + piece, value.as_(stored))
+        column = left + lane
+        found = []
+        for piece in range(0, SIDE, ROWS):  # all at once on their way, those outside from the edge
+            x = _within(column, extents[across])
+            y = _within(top + row + piece, extents[down])
+            found.append(kernel.load(kind, 0, bases[0] + x + y * reading[down]))
+        for piece, value in zip(range(0, SIDE, ROWS), found, strict=True):
+            tile.set(lane * (SIDE + 1) + row + piece, value.as_(stored))
         kernel.barrier()
         for piece in range(0, SIDE, ROWS):
             x, y = left + row + piece, top + lane
@@ -59,3 +63,9 @@ def turn(
                 value = tile.get((row + piece) * (SIDE + 1) + lane).as_(kind)
                 kernel.store(1, bases[1] + x * writing[across] + y, value)
     return stage(kernel, groups)
+
+
+def _within(place: Value, extent: int) -> Value:
+    if extent % SIDE == 0:
+        return place
+    return place.kernel.select(place < extent, place, place.kernel.number("uint32", extent - 1))

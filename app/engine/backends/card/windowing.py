@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from app.engine.backends.card.emission import Emission
 from app.engine.backends.card.kernel import Kernel
-from app.engine.backends.card.moving import RAW
+from app.engine.backends.card.narrow import RAW
 from app.engine.backends.card.sliding import meets
 from app.engine.backends.card.stages import coordinates, each, place_of, row_major
 from app.engine.backends.card.values import Value

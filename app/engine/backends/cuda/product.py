@@ -30,6 +30,9 @@ _WIDTHS: Final = {"float32": 4, "tf32": 4, "float16": 2, "bfloat16": 2}
 _COMPUTE: Final = {"float32": 68, "tf32": 77, "float16": 68, "bfloat16": 68}
 """Sums of float32: CUBLAS_COMPUTE_32F, and CUBLAS_COMPUTE_32F_FAST_TF32."""
 _DEFAULT: Final = -1
+SMALL: Final = 512 * 512
+"""Elements of a result that do not fill a large card."""
+MOST_PARTS: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,24 +41,40 @@ class Gemm:
 
     Args:
         form: a key of `FORMATS`.
-        strides: elements from one matrix of a batch to the next: left, right, result; empty where
-            they lie one behind the other.
+        parts: the terms are cut in so many, the sums of which are results of their own, one behind
+            the other; of a single product. They add up to what is wanted.
     """
 
     problem: Problem
     form: str = "float32"
-    strides: tuple[int, int, int] | None = None
+    parts: int = 1
 
     def steps(self) -> tuple[int, int, int]:
+        """Elements from one matrix of a batch to the next: left, right, result."""
         p = self.problem
-        return self.strides or (p.m * p.k, p.k * p.n, p.m * p.n)
+        if self.parts == 1:
+            return p.left_step, p.k * p.n, p.m * p.n
+        terms = p.k // self.parts
+        return terms * (p.m if p.across[0] else 1), terms * (1 if p.across[1] else p.n), p.m * p.n
 
     def pieces(self) -> list[tuple[int, int]]:
         """First and number of the terms that are added up at once."""
-        k = self.problem.k
+        k = self.problem.k // self.parts
         if self.form != "float32" or k <= MATMUL_BLOCK:
             return [(0, k)]
         return [(at, min(MATMUL_BLOCK, k - at)) for at in range(0, k, MATMUL_BLOCK)]
+
+    @classmethod
+    def of(cls, problem: Problem, form: str = "float32") -> Gemm:
+        """Cut where a small result has a long sum, so that a large card has enough to do."""
+        small = problem.batch == 1 and problem.m * problem.n <= SMALL
+        if not small or problem.k <= MATMUL_BLOCK:
+            return cls(problem, form)
+        least = -(-problem.k // MATMUL_BLOCK)
+        for parts in range(least, min(4 * least, MOST_PARTS) + 1):
+            if problem.k % parts == 0:
+                return cls(problem, form, parts)
+        return cls(problem, form)
 
 
 class Blas:
@@ -94,7 +113,7 @@ class Blas:
                 *(b, FORMATS[gemm.form], p.k if p.across[1] else p.n, second),
                 *(a, FORMATS[gemm.form], p.m if p.across[0] else p.k, first),
                 ctypes.addressof(beta),
-                *(out, _FLOAT32, p.n, third, p.batch, _COMPUTE[gemm.form], _DEFAULT),
+                *(out, _FLOAT32, p.n, third, p.batch * gemm.parts, _COMPUTE[gemm.form], _DEFAULT),
             )
             require_blas(result, "multiplying matrices")
 

@@ -61,6 +61,7 @@ _UNSIGNED: Final = {
     **{"int": "unsigned", "long long": "unsigned long long"},
     **{"signed char": "unsigned char", "short": "unsigned short"},
 }
+_BYTES: Final = "unsigned char*"
 _PARTS: Final = ("x", "y", "z", "w")
 
 
@@ -122,6 +123,8 @@ class _Printer:
     pushed: int = 0
     parameters: int = 0
     threads: int = 0
+    pointers: set[int] = field(default_factory=set)
+    """Addresses made of a parameter: by that the compiler knows whose memory it is."""
 
     def source(self) -> Source:
         for opcode, operands in _instructions(self.words):
@@ -129,7 +132,7 @@ class _Printer:
                 self._global(opcode, operands)
             else:
                 self._instruction(_NAMES[opcode], operands)
-        given = ", ".join(f"unsigned long long p{n}" for n in range(self.parameters))
+        given = ", ".join(f"{_BYTES} p{n}" for n in range(self.parameters))
         text = "\n".join(
             [
                 f'extern "C" __global__ void __launch_bounds__({self.threads}) {ENTRY}({given}) {{',
@@ -222,7 +225,11 @@ class _Printer:
         type_id, result, *rest = operands
         kind = self.types[type_id]
         self.kinds[result] = kind
-        if name == "AccessChain":
+        if self.pointers.intersection(rest) and name in ("Load", "IAdd"):
+            sum_ = " + ".join(self._value(operand) for operand in rest)
+            self.lines.append(f"{_BYTES} const v{result} = {sum_};")
+            self.pointers.add(result)
+        elif name == "AccessChain":
             self._chain(result, rest)
         elif name == "ConvertUToPtr":
             self.names[result] = f"(*({kind}*){self._value(rest[0])})"
@@ -239,6 +246,7 @@ class _Printer:
             number = self.literals[places[1]]
             self.parameters = max(self.parameters, number + 1)
             self.names[result] = f"p{number}"
+            self.pointers.add(result)
         elif len(places) == 1:
             self.names[result] = f"{self.names[base]}[{self._value(places[0])}]"
         else:

@@ -68,6 +68,7 @@ class Device:
         self.limits = _limits(card)
         self.extensions = _extensions(card)
         self.controls = _controls(card)
+        self.halves = _halves(card)
         make = Structures()
         features = _features(card, make)
         priority = make.array("float", [0.0])
@@ -180,6 +181,15 @@ def _extensions(card: Card) -> frozenset[str]:
     return frozenset(text(found[place].extensionName) for place in range(count[0]))
 
 
+def _halves(card: Card) -> bool:
+    """Does it store and know 16 bits?"""
+    make = Structures()
+    had = make.make("PhysicalDeviceVulkan11Features")
+    plain = make.make("PhysicalDeviceFeatures2", pNext=had)
+    library.vkGetPhysicalDeviceFeatures2(card.handle, plain)
+    return bool(had.storageBuffer16BitAccess and plain.features.shaderInt16)
+
+
 def _features(card: Card, make: Structures) -> Any:
     """The features to ask for, all of which the card has.
 
@@ -194,7 +204,12 @@ def _features(card: Card, make: Structures) -> Any:
         missing.append("shaderInt64")
     if missing:
         raise EngineError("card_unsuited", card=card.name, missing=", ".join(missing))
-    wanted = make.make("PhysicalDeviceVulkan12Features", **dict.fromkeys(_NEEDED, 1))
+    halves = int(_halves(card))
+    eleventh = make.make("PhysicalDeviceVulkan11Features", storageBuffer16BitAccess=halves)
+    wanted = make.make(
+        "PhysicalDeviceVulkan12Features", pNext=eleventh, **dict.fromkeys(_NEEDED, 1)
+    )
     asked = make.make("PhysicalDeviceFeatures2", pNext=wanted)
     asked.features.shaderInt64 = 1
+    asked.features.shaderInt16 = halves
     return asked

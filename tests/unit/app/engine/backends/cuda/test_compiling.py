@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from app.engine.backends.cuda.compiling import compile_card, rounded_values
+from app.engine.backends.cuda.compiling import compile_card
 from app.engine.backends.cuda.machine import Machine
 from app.engine.backends.cuda.product import Gemm
 from gpugoblin.graph.classes import in_class
@@ -31,9 +31,7 @@ def test_float32_stays_float32(cuda: Cuda) -> None:
 
 @pytest.mark.parametrize("numeric_class", ["tf32", "bfloat16", "float16"])
 def test_rounded_operands_meet_their_units(cuda: Cuda, numeric_class: str) -> None:
-    assert calls(cuda[0], numeric_class) == ["tf32"]
-    graph = in_class(graph_of("matmul", MATRICES), numeric_class)
-    assert set(rounded_values(graph).values()) == {numeric_class}
+    assert calls(cuda[0], numeric_class) == [numeric_class]
 
 
 def test_whole_numbers_and_nothing_have_kernels(cuda: Cuda) -> None:

@@ -38,13 +38,25 @@ def test_long_sums_are_cut(cuda: Cuda, across: tuple[bool, bool]) -> None:
     machine, _, blas = cuda
     random = np.random.default_rng(4)
     inner = MATMUL_BLOCK + 100
-    left = random.standard_normal((3, inner)).astype(np.float32)
-    right = random.standard_normal((inner, 2)).astype(np.float32)
+    left = random.standard_normal((520, inner)).astype(np.float32)
+    right = random.standard_normal((inner, 520)).astype(np.float32)
     given = [np.ascontiguousarray(a.T) if t else a for a, t in zip((left, right), across)]  # noqa: B905
     graph = graph_of("matmul", given, transpose_a=across[0], transpose_b=across[1])
     (result,) = run_cuda(machine, graph, given)
-    np.testing.assert_allclose(result, left @ right, rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(result, left @ right, rtol=1e-2, atol=1e-2)
     assert [call[2] for call in blas.calls] == [MATMUL_BLOCK, 100]
+
+
+def test_long_sums_of_small_results_are_made_side_by_side() -> None:
+    problem = Problem("float32", 1, 64, 576, 25 * MATMUL_BLOCK - 2048, (False, True))
+    gemm = Gemm.of(problem)
+    assert gemm.parts == 28, "the least number of at most 4,096 terms each that divides them"
+    assert len(gemm.pieces()) == 1
+    terms = problem.k // 28
+    assert gemm.steps() == (terms, terms, 64 * 576)
+    assert Gemm.of(Problem("float32", 1, 1024, 1024, 8192, (False, False))).parts == 1
+    shared = Problem("float32", 3, 2, 3, 4, (False, False), shared_left=True)
+    assert Gemm.of(shared).steps() == (0, 12, 6)
 
 
 def test_only_rounded_operands_are_summed_in_one_piece() -> None:
