@@ -1,9 +1,10 @@
-"""Class `exact`: the same bits from the reference interpreter and from the processor's backend, for
-every operator that has the class, and however a result is cut."""
+"""Class `exact`: the same bits from the reference interpreter, from the processor's backend and
+from cards, for every operator that has the class, and however a result is cut."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ from gpugoblin.graph.grad import gradient
 from gpugoblin.graph.interpret import interpret
 from gpugoblin.graph.ir import Graph
 from gpugoblin.graph.numeric import agrees, error_bounds
-from tests.conformance.backends import CPU
+from tests.conformance.backends import CPU, CUDA, VULKAN, Child
 
 
 def graph_of(operator: Operator, inputs: Sequence[Array], **attributes: object) -> Graph:
@@ -50,15 +51,41 @@ CASES = [
     for sample in operator.samples
     if floating(operator, sample)
 ]
+SERVED = [
+    operator
+    for operator in OPERATORS.values()
+    if any(floating(operator, sample) for sample in operator.samples)
+]
 
 
 def bits(array: Array) -> Array:
     return array.view(np.uint32) if array.dtype == np.float32 else array
 
 
-def require_equal_bits(graph: Graph, inputs: Sequence[Array]) -> tuple[Array, ...]:
+@pytest.fixture(params=[CPU, VULKAN, CUDA], ids=["cpu", "vulkan", "cuda"])
+def child(request: pytest.FixtureRequest) -> Child:
+    found: Child = request.param
+    if found is VULKAN and not keeps_small_numbers():
+        pytest.skip("this driver of Vulkan takes small numbers for zero, and refuses the class")
+    return found
+
+
+@cache
+def keeps_small_numbers() -> bool:
+    inputs = [np.ones(3, np.float32)]
+    graph = graph_of(OPERATORS["formula@1"], inputs, tree=call_formula("neg"))
+    try:
+        VULKAN.evaluate(graph, inputs, "exact")
+    except GoblinError as cause:
+        if cause.code not in ("task_refused", "class_unsupported"):
+            raise
+        return False
+    return True
+
+
+def require_equal_bits(child: Child, graph: Graph, inputs: Sequence[Array]) -> tuple[Array, ...]:
     wanted = interpret_exact(graph, inputs)
-    for result, expected in zip(CPU.evaluate(graph, inputs, "exact"), wanted, strict=True):
+    for result, expected in zip(child.evaluate(graph, inputs, "exact"), wanted, strict=True):
         assert result.dtype == expected.dtype
         np.testing.assert_array_equal(bits(result), bits(expected))
     return wanted
@@ -71,52 +98,67 @@ def test_fifty_operators_have_the_class() -> None:
 
 
 @pytest.mark.parametrize(("operator", "sample"), CASES)
-def test_operator_has_the_bits_of_its_definition(operator: Operator, sample: Sample) -> None:
+def test_operator_has_the_bits_of_its_definition(
+    child: Child, operator: Operator, sample: Sample
+) -> None:
     inputs = sample.inputs(np.random.default_rng(20261130))
     graph = graph_of(operator, inputs, **sample.attributes)
-    results = require_equal_bits(graph, inputs)
+    results = require_equal_bits(child, graph, inputs)
     exact, bounds = error_bounds(graph, inputs)
     for result, reference, bound in zip(results, exact, bounds, strict=True):
         assert agrees(result, reference, bound).all(), "outside the bounds of class float32"
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("operator", SERVED, ids=lambda one: one.key)
+def test_hundred_random_cases_have_the_bits(child: Child, operator: Operator) -> None:
+    samples = [sample for sample in operator.samples if floating(operator, sample)]
+    for number in range(100):
+        sample = samples[number % len(samples)]
+        inputs = sample.inputs(np.random.default_rng(number))
+        require_equal_bits(child, graph_of(operator, inputs, **sample.attributes), inputs)
+
+
 @pytest.mark.parametrize("name", [n for n, f in SCALARS.items() if "float32" in f.accepts])
-def test_scalar_function_has_the_bits_of_its_definition(name: str) -> None:
+def test_scalar_function_has_the_bits_of_its_definition(child: Child, name: str) -> None:
     generator = np.random.default_rng(3)
     pattern = generator.integers(0, 2**32, (3, 3000), dtype=np.uint64).astype(np.uint32)
     drawn = [*pattern.view(np.float32)][: SCALARS[name].arity]
     if name == "where":
         drawn[0] = drawn[1] > 0
-    require_equal_bits(graph_of(OPERATORS["formula@1"], drawn, tree=call_formula(name)), drawn)
+    require_equal_bits(
+        child, graph_of(OPERATORS["formula@1"], drawn, tree=call_formula(name)), drawn
+    )
 
 
 @pytest.mark.parametrize("name", ["layer_norm", "softmax", "conv", "matmul", "gelu", "attention"])
-def test_gradients_have_the_class(name: str) -> None:
+def test_gradients_have_the_class(child: Child, name: str) -> None:
     operator = OPERATORS[f"{name}@1"]
     generator = np.random.default_rng(9)
     inputs = operator.samples[0].inputs(generator)
     graph = graph_of(operator, inputs, **operator.samples[0].attributes)
     joint = gradient(graph, [0], seeded=True)
     seed = generator.standard_normal(graph.output_specs()[0].shape).astype(np.float32)
-    require_equal_bits(joint, [*inputs, seed])
+    require_equal_bits(child, joint, [*inputs, seed])
 
 
-def test_results_do_not_depend_on_the_cut() -> None:
+def test_results_do_not_depend_on_the_cut(child: Child) -> None:
     generator = np.random.default_rng(2)
     left = generator.standard_normal((300, 1100)).astype(np.float32)
     right = generator.standard_normal((1100, 600)).astype(np.float32)
     graph = graph_of(OPERATORS["matmul@1"], [left, right])
-    (whole,) = require_equal_bits(graph, [left, right])
+    (whole,) = require_equal_bits(child, graph, [left, right])
     part = [np.ascontiguousarray(left[17:150]), np.ascontiguousarray(right[:, 100:433])]
-    (tile,) = require_equal_bits(graph_of(OPERATORS["matmul@1"], part), part)
+    (tile,) = require_equal_bits(child, graph_of(OPERATORS["matmul@1"], part), part)
     np.testing.assert_array_equal(bits(tile), bits(whole[17:150, 100:433]))
     assert (whole != interpret(graph, [left, right])[0]).any(), "the order shows"
 
 
-def test_what_has_no_fixed_order_is_refused() -> None:
+def test_what_has_no_fixed_order_is_refused(child: Child) -> None:
     inputs = [np.eye(3, dtype=np.float32)]
     graph = graph_of(OPERATORS["cholesky@1"], inputs)
     assert not_exact(graph) == "cholesky"
     with pytest.raises(GoblinError) as raised:
-        CPU.evaluate(graph, inputs, "exact")
+        child.evaluate(graph, inputs, "exact")
     assert raised.value.code == "task_refused"

@@ -21,6 +21,7 @@ from app.engine.backends.card.stages import (
     row_major,
     stage,
 )
+from app.engine.backends.card.target import target
 from gpugoblin.catalog.formula import Formula
 from gpugoblin.catalog.scalars import SCALARS
 from gpugoblin.catalog.spec import TensorSpec
@@ -45,7 +46,7 @@ def chain(
     count = specs[results[0]].count
     if count == 0:
         return []
-    kernel = Kernel(len(reads) + len(kept), THREADS, contract=True)
+    kernel = Kernel(len(reads) + len(kept), THREADS, contract=not target().ordered)
     walk = _Walk(kernel, shape, [specs[value] for value in reads])
     lanes = _lanes(nodes, walk)
     index = kernel.flat_group() * THREADS + kernel.local()

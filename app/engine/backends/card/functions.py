@@ -10,10 +10,11 @@ from functools import cache
 from types import MappingProxyType
 from typing import Final
 
-from app.engine.backends.card import angles, powers, whole
+from app.engine.backends.card import angles, correct, powers, whole
 from app.engine.backends.card.kernel import Kernel, Value
 from app.engine.backends.card.narrow import HALVES, SMALL, wrapped
 from app.engine.backends.card.powers import is_nan, magnitude
+from app.engine.backends.card.target import target
 from gpugoblin.catalog.casting import decoded
 from gpugoblin.catalog.formula import Formula, FormulaNode
 from gpugoblin.catalog.formula_build import call_formula, const_value
@@ -38,6 +39,20 @@ def _first_where(condition: Value, left: Value, right: Value) -> Value:
     if left.kind == "float32":
         condition = condition | is_nan(left)
     return left.kernel.select(condition, left, right)
+
+
+def _quotient(left: Value, right: Value) -> Value:
+    given = target()
+    if given.ordered and not given.divides:
+        return correct.divided(left, right)
+    return powers.divide(left, right)
+
+
+def _root(value: Value) -> Value:
+    given = target()
+    if given.ordered and not given.divides:
+        return correct.rooted(value)
+    return powers.sqrt(value)
 
 
 def _absolute(value: Value) -> Value:
@@ -103,7 +118,7 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Value]]] = MappingProxyType(
         "add": lambda left, right: left + right,
         "sub": lambda left, right: left - right,
         "mul": lambda left, right: left * right,
-        "div": powers.divide,
+        "div": _quotient,
         "floordiv": whole.floor_divide,
         "mod": whole.floor_modulo,
         "fmod": whole.truncated_modulo,
@@ -115,7 +130,7 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Value]]] = MappingProxyType(
         "abs": _absolute,
         "sign": _sign,
         "recip": powers.reciprocal,
-        "sqrt": powers.sqrt,
+        "sqrt": _root,
         "rsqrt": powers.reciprocal_sqrt,
         "exp": powers.exp,
         "exp2": powers.exp2,
@@ -167,11 +182,7 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Value]]] = MappingProxyType(
 )
 
 
-INEXACT: Final = frozenset({"digamma", "lgamma", "sinc"})
-"""Made of basic functions these leave the catalog's bound on the software card of Mesa 22.3 (not on
-an NVIDIA card), for a reason that is not known; so they are refused."""
-
-SERVED: Final = (frozenset(FUNCTIONS) | frozenset(LOWERED)) - INEXACT
+SERVED: Final = frozenset(FUNCTIONS) | frozenset(LOWERED)
 """Functions that `evaluate` knows: those above, and what the catalog makes of basic ones."""
 
 

@@ -164,6 +164,8 @@ class Kernel:
             if (name == "mul" and other == 0) or (name == "mod" and other == 1):
                 return self.number(left.kind, 0)
         right = self.lift(other, left.kind)
+        if name in ("shl", "shr"):  # lavapipe (Mesa 22.3) gets some shifts by 64-bit counts wrong
+            right = right.as_("uint32")
         found = self.make(_ARITHMETIC[name, left.kind[0]], left.kind, left, right)
         if left.kind[0] == "f" and not self._contract:
             self.module.decorate(found.id, _NO_CONTRACTION)

@@ -7,28 +7,32 @@ Owns: the compilation. Must not: choose offsets of intermediates itself: the one
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field, replace
 from typing import Final
 
-from app.engine.backends.card.elementwise import chain
-from app.engine.backends.card.functions import SERVED
+from app.engine.backends.card.elementwise import chain, tree_of
+from app.engine.backends.card.functions import FUNCTIONS, SERVED
 from app.engine.backends.card.joining import joined_groups, kept_of
+from app.engine.backends.card.ordered import ORDERED
 from app.engine.backends.card.rows import row_chain, row_shape
 from app.engine.backends.card.stages import MAX_ELEMENTS, Stage
 from app.engine.backends.card.steps import ALIGNMENT_BYTES, ERROR_SLOT_BYTES, CardStep, Layout
 from app.engine.backends.card.table import EMITTERS, Emission
-from app.engine.backends.card.target import LEAST, Target, written_for
+from app.engine.backends.card.target import LEAST, Target, target, written_for
 from app.engine.fusion import Group
 from gpugoblin.catalog.formula import Formula
+from gpugoblin.catalog.lowering import LOWERED, lower_formula
 from gpugoblin.catalog.registry import OPERATORS
 from gpugoblin.catalog.rules import int_attribute
 from gpugoblin.catalog.spec import Array, TensorSpec
 from gpugoblin.errors import EngineError
+from gpugoblin.graph.exact import not_exact
 from gpugoblin.graph.expand import Expanded, expand
 from gpugoblin.graph.ir import Graph, Node
 from gpugoblin.graph.memory import plan_memory
 
-__all__ = ["KINDS", "WIDE_KINDS", "Chooser", "lay_out", "require_served"]
+__all__ = ["KINDS", "WIDE_KINDS", "Chooser", "has_floats", "lay_out", "require_served"]
 
 KINDS: Final = frozenset({"float32", "int32", "int64", "bool", "uint8", "int8"})
 """Dtypes that the kernels know on every card."""
@@ -55,36 +59,43 @@ def require_served(
     Raises:
         EngineError: `task_refused` for what this backend does not serve.
     """
+    if numeric_class == "exact":
+        culprit = not_exact(graph)
+        if culprit is not None:
+            raise EngineError("task_refused", reason=f"{culprit} is not in class exact")
     expanded = expand(graph, lambda operator: operator.key in EMITTERS)
-    _require_kinds(expanded.graph.specs(), numeric_class, kinds)
-    _require_kernels(expanded.graph, kinds)
+    _require_kinds(expanded.graph.specs(), kinds)
+    _require_kernels(expanded.graph, kinds, exact=numeric_class == "exact")
     return expanded
 
 
-def _require_kinds(specs: Sequence[TensorSpec], numeric_class: str, kinds: frozenset[str]) -> None:
+def has_floats(expanded: Expanded) -> bool:
+    """Does class `exact` mean an order of sums here?"""
+    return any(spec.dtype == "float32" for spec in expanded.graph.specs())
+
+
+def _require_kinds(specs: Sequence[TensorSpec], kinds: frozenset[str]) -> None:
     for spec in specs:
         if spec.dtype not in kinds:
             raise EngineError("task_refused", reason=f"no kernel for {spec.dtype}")
         if spec.count > MAX_ELEMENTS:
             raise EngineError("task_refused", reason=f"a tensor has {spec.count} elements")
-        if numeric_class == "exact" and spec.dtype == "float32":
-            raise EngineError("task_refused", reason="class exact serves integers and bool only")
 
 
-def _require_kernels(graph: Graph, kinds: frozenset[str]) -> None:
+def _require_kernels(graph: Graph, kinds: frozenset[str], *, exact: bool) -> None:
     for node in graph.nodes:
         key = f"{node.operator}@{node.version}"
         if key == "formula@1":
-            _require_functions(node, kinds)
+            _require_functions(node, kinds, FUNCTIONS.keys() | LOWERED if exact else SERVED)
         elif key not in EMITTERS and node.operator != "reshape":
             raise EngineError("task_refused", reason=f"no kernel for {key}")
 
 
-def _require_functions(node: Node, kinds: frozenset[str]) -> None:
+def _require_functions(node: Node, kinds: frozenset[str], served: AbstractSet[str]) -> None:
     tree = node.attrs["tree"]
     steps = tree.nodes if isinstance(tree, Formula) else ()
     for step in steps:
-        known = step.function in SERVED or step.function in ("input", "const", "cast")
+        known = step.function in served or step.function in ("input", "const", "cast")
         if not known or (step.dtype and step.dtype not in kinds):
             raise EngineError("task_refused", reason=f"no kernel for {step.function}")
 
@@ -141,6 +152,7 @@ class _Compiler:
             ),
             errors=(errors, len(steps) if any(step.error for step in steps) else 0),
             size_bytes=self.size_bytes,
+            canonical=target().ordered,
         )
 
     def _constants(self) -> list[Array]:
@@ -158,6 +170,8 @@ class _Compiler:
         reads, writes = self._tensors(group)
         if group.chain:
             results = list(group.results)
+            if target().ordered:
+                nodes = [self._lowered(node) for node in nodes]
             shape = row_shape(nodes, self.specs)
             if shape is not None:
                 return Emission((row_chain(shape, nodes, results, reads, writes, self.specs),))
@@ -166,11 +180,19 @@ class _Compiler:
         if node.operator == "reshape":
             return Emission(())  # it lies where its operand lies
         specs = [self.specs[value] for value in reads]
+        key = f"{node.operator}@{node.version}"
+        if target().ordered and node.outputs[0].dtype == "float32":
+            return ORDERED.get(key, EMITTERS[key])(node.attrs, specs, node.outputs)
         chosen = self.choose(node, specs)
         if chosen is not None:
             return chosen
-        emitter = EMITTERS[f"{node.operator}@{node.version}"]
+        emitter = EMITTERS[key]
         return emitter(node.attrs, specs, node.outputs)
+
+    def _lowered(self, node: Node) -> Node:
+        """A formula of basic functions."""
+        tree = lower_formula(tree_of(node), [self.specs[value].dtype for value in node.inputs])
+        return replace(node, attributes=(("tree", tree),))
 
     def _step(self, group: Group, emission: Emission, scratch: int, error: int) -> CardStep:
         reads, writes = self._tensors(group)

@@ -14,6 +14,7 @@ from app.engine.backends.card.target import target
 __all__ = [
     *("copy_sign", "cosh", "divide", "erf", "exp", "exp2", "expm1", "is_nan", "log", "log10"),
     *("log1p", "log2", "magnitude", "polynomial", "power", "reciprocal", "reciprocal_sqrt"),
+    "scaled",
     *("sigmoid", "sinh", "sqrt", "tanh"),
 ]
 
@@ -89,7 +90,7 @@ def _power_of_two(n: Value) -> Value:
     return ((n + 127) << 23).bits("float32")
 
 
-def _scaled(y: Value, n: Value) -> Value:
+def scaled(y: Value, n: Value) -> Value:
     """y * 2^n, in two steps, so that the exponent may leave the range on the way."""
     half = n >> 1
     return y * _power_of_two(half) * _power_of_two(n - half)
@@ -115,7 +116,7 @@ def _less_one(r: Value) -> Value:
 
 def exp(x: Value) -> Value:
     n, part = _reduced(_clamped(x, -104.0, 89.0))
-    return _guarded(x, _scaled(part + 1.0, n))
+    return _guarded(x, scaled(part + 1.0, n))
 
 
 def _exp_inside(x: Value) -> Value:
@@ -129,7 +130,7 @@ def exp2(x: Value) -> Value:
     safe = _clamped(x, -151.0, 129.0)
     n = _round(safe)
     part = _less_one((safe - n) * 0.6931471805599453)
-    return _guarded(x, _scaled(part + 1.0, k.make("ConvertFToS", "int32", n)))
+    return _guarded(x, scaled(part + 1.0, k.make("ConvertFToS", "int32", n)))
 
 
 def expm1(x: Value) -> Value:

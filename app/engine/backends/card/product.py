@@ -20,7 +20,7 @@ from gpugoblin.catalog.rounding import MATMUL_BLOCK
 from gpugoblin.catalog.rules import bool_attribute
 from gpugoblin.catalog.spec import Attributes, TensorSpec
 
-__all__ = ["Problem", "Tiles", "matmul", "multiplied"]
+__all__ = ["MIDDLE", "SMALL", "Problem", "Tiles", "matmul", "multiplied", "tiled"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ def multiplied(problem: Problem, shared_bytes: int) -> Emission:
     if shape is not None:
         return Emission((streamed(problem, shape),))
     tiles = MIDDLE if min(problem.m, problem.n) > 32 else SMALL
-    return Emission((_general(problem, tiles),))
+    return Emission((tiled(problem, tiles),))
 
 
 @dataclass(slots=True)
@@ -112,9 +112,10 @@ class _Tile:
     depth: int
     inner_first: bool
     shared: Shared
+    outside: float | int = 0
 
     def fetch(self, turn: Value) -> None:
-        """Elements of the terms from `turn` on; zero outside of the operand."""
+        """Elements of the terms from `turn` on; `outside` where there are none."""
         kernel, kind = self.kernel, self.problem.kind
         local = kernel.local()
         for piece in range(self.extent * self.depth // kernel.threads):
@@ -125,7 +126,7 @@ class _Tile:
                 term, place = number // self.extent, number % self.extent
             row, inner = self.start + place, turn + term
             value = kernel.variable(kind)
-            value.set(0)
+            value.set(self.outside)
             with kernel.when((row < self.limit) & (inner < self.problem.k)):
                 step = self.problem.k if self.inner_first else self.limit
                 at = row * step + inner if self.inner_first else inner * step + row
@@ -133,9 +134,18 @@ class _Tile:
             self.shared.set(term * self.extent + place, value.get())
 
 
-def _general(problem: Problem, tiles: Tiles) -> Stage:
-    """Any shape, any dtype, any layout."""
-    kernel = Kernel(3, tiles.threads, contract=True)
+def tiled(
+    problem: Problem, tiles: Tiles, *, block: int = MATMUL_BLOCK, ordered: bool = False
+) -> Stage:
+    """Any shape, any dtype, any layout.
+
+    Args:
+        block: the longest chain of additions.
+        ordered: products are rounded, and sums are made term by term from -0 on, so that terms that
+            are not there, which give -0, change nothing.
+    """
+    kernel = Kernel(3, tiles.threads, contract=not ordered)
+    nothing = -0.0 if ordered else 0
     kind, m, n, k = problem.kind, problem.m, problem.n, problem.k
     shared = [kernel.shared(kind, tiles.depth * extent) for extent in (tiles.rows, tiles.columns)]
     group, local = kernel.flat_group(), kernel.local()
@@ -149,6 +159,7 @@ def _general(problem: Problem, tiles: Tiles) -> Stage:
             *(kernel, problem, 0, batch * problem.left_step, row, tiles.rows, m, tiles.depth),
             not problem.across[0],
             shared[0],
+            nothing,
         )
         right = _Tile(
             *(kernel, problem, 1, batch * (k * n), column, tiles.columns, n, tiles.depth),
@@ -156,14 +167,14 @@ def _general(problem: Problem, tiles: Tiles) -> Stage:
             shared[1],
         )
         own = range(tiles.own)
-        totals = [[kernel.variable(kind, 0) for _ in own] for _ in own]
-        with kernel.loop(0, k, MATMUL_BLOCK) as block:
+        totals = [[kernel.variable(kind, nothing) for _ in own] for _ in own]
+        with kernel.loop(0, k, block) as first:
             parts = [[kernel.variable(kind) for _ in own] for _ in own]
             for part in (one for line in parts for one in line):
-                part.set(0)
-            stop = block + MATMUL_BLOCK
+                part.set(nothing)
+            stop = first + block
             stop = kernel.select(stop < k, stop, kernel.number("uint32", k))
-            with kernel.loop(block, stop, tiles.depth) as turn:
+            with kernel.loop(first, stop, tiles.depth) as turn:
                 left.fetch(turn)
                 right.fetch(turn)
                 kernel.barrier()

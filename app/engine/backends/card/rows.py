@@ -19,6 +19,7 @@ from app.engine.backends.card.powers import divide
 from app.engine.backends.card.reduction import COMBINE, everybody, identity
 from app.engine.backends.card.spirv import WIDTHS
 from app.engine.backends.card.stages import Stage, coordinates, merged, place_of, stage
+from app.engine.backends.card.target import target
 from app.engine.backends.card.values import Value
 from gpugoblin.catalog.rules import bool_attribute, ints_attribute, text_attribute
 from gpugoblin.catalog.spec import TensorSpec
@@ -79,6 +80,8 @@ class RowShape:
 
 def row_shape(nodes: Sequence[Node], specs: Sequence[TensorSpec]) -> RowShape | None:
     """The common shape of nodes that can be computed row by row; None where there is none."""
+    if target().ordered:
+        return None
     shape: RowShape | None = None
     for node in nodes:
         if node.operator != "reduce":
@@ -116,7 +119,7 @@ def row_chain(
     specs: Sequence[TensorSpec],
 ) -> Stage:
     """The dispatch of a chain; its tensors are `reads`, then `kept`."""
-    kernel = Kernel(len(reads) + len(kept), shape.threads, contract=True)
+    kernel = Kernel(len(reads) + len(kept), shape.threads, contract=not target().ordered)
     row = kernel.flat_group()
     with kernel.when(row < shape.rows):
         chain = _Chain(kernel, shape, row, dict(zip(reads, range(len(reads)), strict=True)), specs)

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
+
 from app.engine.backends.card.stages import Stage
 from app.engine.context import KernelError
 from gpugoblin.catalog.spec import Array, TensorSpec
@@ -48,6 +50,7 @@ class Layout:
         copies: (from, to, bytes) within the block, once all steps are done.
         errors: place of the error slots in the block, one a step, and their number.
         size_bytes: of the block.
+        canonical: every NaN of a result has one bit pattern in the end.
     """
 
     input_specs: tuple[TensorSpec, ...]
@@ -59,6 +62,13 @@ class Layout:
     copies: tuple[tuple[int, int, int], ...]
     errors: tuple[int, int]
     size_bytes: int
+    canonical: bool = False
+
+    def finish(self, outputs: Sequence[Array]) -> None:
+        """What is left to do on the host's side."""
+        for array in outputs if self.canonical else ():
+            if array.dtype == np.float32:
+                array[np.isnan(array)] = np.float32(np.nan)
 
 
 def first_error(steps: Sequence[CardStep], slots: Array) -> tuple[int, KernelError] | None:

@@ -18,10 +18,12 @@ __all__ = ["LEAST", "Target", "target", "written_for"]
 @dataclass(frozen=True, slots=True)
 class Target:
     """Args:
-    divides: quotients of float32 are rounded correctly, for all operands.
+    divides: quotients and square roots of float32 are rounded correctly, for all operands.
+    ordered: class `exact` is wanted: sums in the catalog's order, nothing contracted.
     """
 
     divides: bool = False
+    ordered: bool = False
 
 
 LEAST: Final = Target()

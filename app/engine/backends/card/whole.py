@@ -80,12 +80,12 @@ def floor_modulo(left: Value, right: Value) -> Value:
 
 
 def _parts(x: Value) -> tuple[Value, Value]:
-    """Mantissa (uint64) and exponent (uint32) of a size; 0 below the normal range."""
+    """Mantissa (uint64) and exponent (uint32) of a size."""
     k = x.kernel
     bits = x.bits("uint32") & 0x7FFFFFFF
-    mantissa = (bits & 0x7FFFFF) | 0x800000
-    mantissa = k.select(bits < 0x800000, 0, mantissa)
-    return mantissa.as_("uint64"), bits >> 23
+    small = bits < 0x800000
+    mantissa = k.select(small, bits, (bits & 0x7FFFFF) | 0x800000)
+    return mantissa.as_("uint64"), k.select(small, 1, bits >> 23)
 
 
 def _float_remainder(left: Value, right: Value) -> Value:
@@ -105,7 +105,7 @@ def _float_remainder(left: Value, right: Value) -> Value:
     result = _with_exponent(size, low)
     sign = left.bits("uint32") & 0x80000000
     result = (result.bits("uint32") | sign).bits("float32")
-    kept = smaller | (magnitude(left) < magnitude(right))
+    kept = smaller | (magnitude(left).bits("uint32") < magnitude(right).bits("uint32"))
     result = k.select(kept, left, result)
     endless = magnitude(left).bits("uint32") >= 0x7F800000
     wrong = endless | nothing | is_nan(right)
@@ -148,7 +148,7 @@ def truncated_divide(left: Value, right: Value) -> Value:
 
 def shift_right_logical(left: Value, right: Value) -> Value:
     k = left.kernel
-    valid = (right >= 0) & (right < 8 * WIDTHS[left.kind])
+    valid = _below(right, 8 * WIDTHS[left.kind])
     bits = left.bits(f"u{left.kind}")
     moved = bits >> k.select(valid, right, 0).bits(bits.kind)
     return k.select(valid, moved.bits(left.kind), 0)
@@ -165,14 +165,19 @@ def count_bits(value: Value) -> Value:
     return ((bits * int("01" * (width // 8), 16)) >> (width - 8)).bits(value.kind)
 
 
+def _below(count: Value, width: int) -> Value:
+    """Is a count of bits from 0 to below a power of two? By one test of bits."""
+    return (count & -width).same(0)
+
+
 def shift_left(left: Value, right: Value) -> Value:
     k = left.kernel
-    valid = (right >= 0) & (right < 8 * WIDTHS[left.kind])
+    valid = _below(right, 8 * WIDTHS[left.kind])
     return k.select(valid, left << k.select(valid, right, 0), 0)
 
 
 def shift_right(left: Value, right: Value) -> Value:
     k = left.kernel
     width = 8 * WIDTHS[left.kind]
-    valid = (right >= 0) & (right < width)
+    valid = _below(right, width)
     return left >> k.select(valid, right, width - 1)

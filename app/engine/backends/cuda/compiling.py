@@ -8,10 +8,11 @@ sums stay float32.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from app.engine.backends.card.emission import Emission
-from app.engine.backends.card.layout import lay_out, require_served
+from app.engine.backends.card.layout import has_floats, lay_out, require_served
 from app.engine.backends.card.narrow import HALVES
 from app.engine.backends.card.product import Problem
 from app.engine.backends.card.reduction import reduce
@@ -37,7 +38,11 @@ def compile_card(graph: Graph, machine: Machine, numeric_class: str = "float32")
     Raises:
         EngineError: `task_refused` for what this backend does not serve.
     """
-    expanded = shortened(require_served(graph, numeric_class))
+    expanded = require_served(graph, numeric_class)
+    if numeric_class == "exact" and has_floats(expanded):
+        card = replace(CARD, ordered=True)
+        return CudaProgram(machine, lay_out(expanded, lambda node, specs: None, card))
+    expanded = shortened(expanded)
     formats = rounded_values(expanded.graph)
 
     def choose(node: Node, specs: Sequence[TensorSpec]) -> Emission | None:

@@ -88,6 +88,7 @@ class CudaProgram:
         self._replay(context)
         self._require_no_error(block)
         self.machine.download(block, list(zip(self.layout.outputs, outputs, strict=True)))
+        self.layout.finish(outputs)
 
     def replay_s(self, repeats: int) -> float:
         """Seconds of one replay on whatever the block holds, without moving tensors: for

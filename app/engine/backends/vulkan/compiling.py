@@ -3,17 +3,57 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
 
 from app.engine.backends.card.emission import Emission
-from app.engine.backends.card.layout import KINDS, WIDE_KINDS, lay_out, require_served
+from app.engine.backends.card.layout import KINDS, WIDE_KINDS, has_floats, lay_out, require_served
 from app.engine.backends.card.product import matmul, multiplied
+from app.engine.backends.card.target import LEAST, Target
 from app.engine.backends.card.unrolling import unrolled
 from app.engine.backends.vulkan.machine import Machine
 from app.engine.backends.vulkan.program import CardProgram
+from app.engine.context import Context
+from app.engine.pool import Pool
+from gpugoblin.catalog.formula_build import call_formula
 from gpugoblin.catalog.spec import TensorSpec
+from gpugoblin.errors import EngineError
+from gpugoblin.graph.builder import GraphBuilder
 from gpugoblin.graph.ir import Graph, Node
 
-__all__ = ["compile_card"]
+__all__ = ["compile_card", "keeps_small_numbers"]
+
+SMALL: Final = (1e-40, 1e-30, 2.0**-126, 2.0**-149, 1.0, -3e-39)
+
+
+def keeps_small_numbers(machine: Machine) -> bool:
+    """Are products and sums below 2^-126 what they should be? Asked of the card once, as no driver
+    has to say."""
+    if machine.keeps_small is None:
+        numbers = np.array(SMALL, np.float32)
+        builder = GraphBuilder()
+        x, y = (builder.input(TensorSpec("float32", shape)) for shape in ((6, 1), (6,)))
+        names = ("mul", "add", "sub")
+        graph = builder.build(
+            [builder.add("formula", [x, y], tree=call_formula(name)) for name in names]
+        )
+        plain = lay_out(require_served(graph), lambda node, specs: None, Target(ordered=True))
+        program = CardProgram(machine, plain)
+        outputs = [np.empty((6, 6), np.float32) for _ in names]
+        pool = Pool(1)
+        program.run([numbers[:, None], numbers], outputs, np.empty(0, np.uint8), Context(pool))
+        program.release()
+        pool.close()
+        wanted = [
+            function(numbers[:, None], numbers) for function in (np.multiply, np.add, np.subtract)
+        ]
+        machine.keeps_small = all(
+            found.tobytes() == expected.tobytes()
+            for found, expected in zip(outputs, wanted, strict=True)
+        )
+    return machine.keeps_small
 
 
 def compile_card(graph: Graph, machine: Machine, numeric_class: str = "float32") -> CardProgram:
@@ -34,4 +74,11 @@ def compile_card(graph: Graph, machine: Machine, numeric_class: str = "float32")
         return None
 
     kinds = WIDE_KINDS if machine.device.halves else KINDS
-    return CardProgram(machine, lay_out(require_served(graph, numeric_class, kinds), choose))
+    expanded = require_served(graph, numeric_class, kinds)
+    if numeric_class == "exact" and has_floats(expanded):
+        if not keeps_small_numbers(machine):
+            reason = "class exact serves integers and bool only: small numbers become zero here"
+            raise EngineError("task_refused", reason=reason)
+        exact = replace(LEAST, ordered=True)
+        return CardProgram(machine, lay_out(expanded, lambda node, specs: None, exact))
+    return CardProgram(machine, lay_out(expanded, choose))

@@ -48,6 +48,8 @@ class Machine:
         self._staging = Block(self.device, STAGING_BYTES, visible=True)
         self._compiled: dict[str, Any] = {}
         self._users: dict[str, int] = {}
+        self.keeps_small: bool | None = None
+        """Does it compute with numbers below 2^-126? None until it was asked."""
         self.weight_per_s = 1e11
         """How fast the card was seen to be, in the units of a program's steps."""
 

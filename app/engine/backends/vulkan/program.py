@@ -91,6 +91,7 @@ class CardProgram:
         self._replay(context)
         self._require_no_error(block)
         self.machine.download(block, list(zip(self.layout.outputs, outputs, strict=True)))
+        self.layout.finish(outputs)
         self.machine.require_no_complaint()
 
     def replay_s(self, repeats: int) -> float:

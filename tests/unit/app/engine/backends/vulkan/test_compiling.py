@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from app.engine.backends.card.layout import require_served
-from app.engine.backends.vulkan.compiling import compile_card
+from app.engine.backends.vulkan.compiling import compile_card, keeps_small_numbers
 from app.engine.backends.vulkan.machine import Machine
 from gpugoblin.catalog.formula_build import call_formula
 from gpugoblin.catalog.spec import TensorSpec
@@ -53,5 +53,17 @@ def test_what_is_not_served_is_refused() -> None:
     with pytest.raises(EngineError) as raised:
         require_served(graph_of("cholesky", [matrix]))
     assert raised.value.code == "task_refused"
-    with pytest.raises(EngineError, match="integers"):
-        require_served(graph_of("permute", [matrix], axes=(1, 0)), "exact")
+
+
+def test_a_card_that_loses_small_numbers_refuses_exact_floats(machine: Machine) -> None:
+    graph = graph_of("permute", [np.eye(3, dtype=np.float32)], axes=(1, 0))
+    whole = graph_of("permute", [np.eye(3, dtype=np.int32)], axes=(1, 0))
+    known = keeps_small_numbers(machine)
+    assert machine.keeps_small is known
+    try:
+        machine.keeps_small = False
+        compile_card(whole, machine, "exact").release()
+        with pytest.raises(EngineError, match="integers"):
+            compile_card(graph, machine, "exact")
+    finally:
+        machine.keeps_small = known
