@@ -21,6 +21,7 @@ from app.engine.backends.card.spirv import (
     WIDTHS,
     Module,
 )
+from app.engine.backends.card.target import target
 from app.engine.backends.card.values import Number, Value
 
 __all__ = ["MAX_PUSHED", "Kernel", "Shared", "Value", "Variable"]
@@ -116,6 +117,8 @@ class Kernel:
         self.threads = threads
         self.addresses = addresses
         self._contract = contract
+        given = target()
+        self._by_bits = given.ordered and not given.divides
         self._pushed = self.module.pushed(MAX_PUSHED)
         self._local = self.module.builtin(27, "uint32x3")
         self._group = self.module.builtin(26, "uint32x3")
@@ -173,7 +176,22 @@ class Kernel:
 
     def test(self, name: str, left: Value, other: Value | Number) -> Value:
         right = self.lift(other, left.kind)
+        if left.kind == "float32" and self._by_bits:
+            return self._test_bits(name, left.bits("int32"), right.bits("int32"))
         return self.make(_TESTS[name, left.kind[0]], "bool", left, right)
+
+    def _test_bits(self, name: str, left: Value, right: Value) -> Value:
+        """A comparison of two float32 by their bits, which have the order of the numbers: some
+        cards take numbers below 2^-126 for zero where they compare."""
+        sizes = [value & 0x7FFFFFFF for value in (left, right)]
+        zero = self.number("int32", 0)
+        keys = [
+            self.select(value < 0, zero - size, value)
+            for value, size in zip((left, right), sizes, strict=True)
+        ]
+        numbers = (sizes[0] <= 0x7F800000) & (sizes[1] <= 0x7F800000)
+        found = self.test(name, keys[0], keys[1])
+        return found | ~numbers if name == "ne" else found & numbers
 
     def select(
         self, condition: Value, first: Value | Number, second: Value | Number, kind: str = ""

@@ -18,7 +18,8 @@ __all__ = ["LEAST", "Target", "target", "written_for"]
 @dataclass(frozen=True, slots=True)
 class Target:
     """Args:
-    divides: quotients and square roots of float32 are rounded correctly, for all operands.
+    divides: quotients and square roots of float32 are rounded correctly, for all operands, and
+        comparisons see numbers below 2^-126.
     ordered: class `exact` is wanted: sums in the catalog's order, nothing contracted.
     """
 

@@ -57,3 +57,11 @@ def test_cards_that_round_correctly_are_trusted() -> None:
     kernel.store(0, 0, rooted(divided(x, x)))
     assert length(False) == len(kernel.words())
     assert length(True) < length(False) / 3
+
+
+@pytest.mark.parametrize("name", ["eq", "ne", "lt", "le", "gt", "ge"])
+def test_comparisons_by_bits(machine: Machine, name: str) -> None:
+    edges = np.concatenate([EDGES, np.array([1e-40, -1e-40, 1e-45, 3e-39], np.float32)])
+    inputs = [edges, edges[:, None]]
+    graph = graph_of("formula", inputs, tree=call_formula(name))
+    require_bits(machine, graph, inputs, divides=False)
