@@ -1,4 +1,5 @@
-"""conv on the processor: windows laid out as a matrix, one BLAS product a block.
+"""conv on the processor: windows laid out as a matrix, one BLAS product a block; where the compiled
+loop is there and serves the shape, shifted copies (`shifted.py`).
 
 Owns: the blocks, which depend on shapes alone. A block is some places of one group of one example,
 or all places of a few examples where those are few. Its matrix is laid out for some rows of the
@@ -20,6 +21,7 @@ from typing import Final
 import numpy as np
 
 from app.engine.backends.cpu.blocks import cut
+from app.engine.backends.cpu.shifted import SHIFTED, convolve, plan_blocks
 from app.engine.context import Context
 from gpugoblin.catalog.ops.convolution import conv_windows
 from gpugoblin.catalog.rules import int_attribute
@@ -51,6 +53,10 @@ def conv(
         return
     groups = int_attribute(attributes, "groups")
     windows = conv_windows(kernel.shape, attributes)
+    blocks = plan_blocks(data.shape, kernel.shape, out, windows, groups)
+    if SHIFTED is not None and blocks is not None:
+        convolve(SHIFTED, blocks, data, kernel, out, groups, context)
+        return
     plain = all(not (w.low or w.high or w.between) for w in windows)
     wide = data if plain else padded(data, windows, 0.0)
     if groups == kernel.shape[0] and kernel.shape[1] == 1:

@@ -1,22 +1,21 @@
 """Loops over rows of float32 that were compiled when the package was built (`rows.c`).
 
-Owns: finding and calling them. They are a shared library without any of Python in it; where nobody
-could compile it there is none, `ROWS` is None, and the kernels do the same in NumPy. Must not:
-change what a kernel gives beyond what its bounds allow, or serve class `exact`.
+Owns: calling them. Where the library is not there (`library.py`), `ROWS` is None, and the kernels
+do the same in NumPy. Must not: change what a kernel gives beyond what its bounds allow, or serve
+class `exact`.
 """
 
 from __future__ import annotations
 
 import ctypes
-from importlib.machinery import EXTENSION_SUFFIXES
-from pathlib import Path
 from typing import Final
 
 import numpy as np
 
+from app.engine.backends.cpu.library import LIBRARY
 from gpugoblin.catalog.spec import Array
 
-__all__ = ["ROWS", "Rows", "load", "ready"]
+__all__ = ["ROWS", "Rows", "ready"]
 
 _POINTER: Final = ctypes.c_void_p
 _COUNT: Final = ctypes.c_ssize_t
@@ -68,16 +67,4 @@ class Rows:
         self._powers(scores.ctypes.data, rows, count, scale, sums.ctypes.data)
 
 
-def load(directory: Path) -> Rows | None:
-    """The loops of a directory; None where they were not compiled, or not for this machine."""
-    for suffix in EXTENSION_SUFFIXES:
-        file = directory / f"_rows{suffix}"
-        if file.is_file():
-            try:
-                return Rows(ctypes.CDLL(str(file)))
-            except (OSError, AttributeError):
-                return None
-    return None
-
-
-ROWS: Final = load(Path(__file__).parent)
+ROWS: Final = None if LIBRARY is None else Rows(LIBRARY)

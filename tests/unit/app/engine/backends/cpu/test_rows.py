@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from app.engine.backends.cpu import activating, attending, normalizing
-from app.engine.backends.cpu.rows import ROWS, Rows, load, ready
+from app.engine.backends.cpu.rows import ROWS, Rows, ready
 from app.engine.context import Context
 from app.engine.pool import Pool
 from gpugoblin.catalog.registry import get
@@ -155,11 +154,3 @@ def test_what_the_loops_can_read() -> None:
     assert not ready(plain[:, 1:])
     assert not ready(plain.astype(np.float64))
     assert not ready(np.zeros(9, np.uint8)[1:].view(np.float32))
-
-
-def test_where_nothing_was_compiled_there_are_no_loops(tmp_path: Path) -> None:
-    assert load(tmp_path) is None
-    from importlib.machinery import EXTENSION_SUFFIXES
-
-    (tmp_path / f"_rows{EXTENSION_SUFFIXES[0]}").write_bytes(b"no library")
-    assert load(tmp_path) is None
