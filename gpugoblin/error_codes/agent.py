@@ -170,4 +170,13 @@ CODES: dict[str, ErrorCode] = {
         what="This agent has no card {card}; it has {known}.",
         next_step="See `gpugoblin agent status` for the cards.",
     ),
+    "display_missing": ErrorCode(
+        what="There is no screen to show a window on.",
+        next_step="Start it in a desktop session; on a server use `gpugoblin agent run`.",
+    ),
+    "window_missing": ErrorCode(
+        what="The window cannot be shown: {reason}.",
+        next_step="Install it with `pip install 'gpugoblin[app,desktop]'` and the libraries of the"
+        " desktop (on Debian: libegl1 libxkbcommon0 libxcb-cursor0).",
+    ),
 }

@@ -1,0 +1,192 @@
+"""The page History: hours, energy, cost and tasks, as bars and as a table to take along."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from datetime import date, datetime, timedelta
+from pathlib import Path
+from typing import Final
+
+from PySide6.QtCore import QLocale
+from PySide6.QtWidgets import (
+    QAbstractItemView,
+    QComboBox,
+    QFileDialog,
+    QHBoxLayout,
+    QHeaderView,
+    QLabel,
+    QPushButton,
+    QTableWidget,
+    QTableWidgetItem,
+)
+
+from app.control.messages import Answer, History, HistoryIs, HistoryRow
+from app.ui.pages.page import Context, Page, paragraph
+from app.ui.texts import _
+from app.ui.widgets.chart import Bars
+from gpugoblin.units import format_bytes
+
+__all__ = ["HistoryPage", "as_csv", "by_day"]
+
+DAY_S: Final = 86_400.0
+SPANS: Final = ((1, "24 hours"), (30, "30 days"), (365, "A year"))
+MOST_ROWS: Final = 5000
+VALUES: Final = (("hours", "Hours"), ("wh", "Energy"), ("cost", "Cost"), ("tasks", "Tasks"))
+
+
+def by_day(
+    rows: Sequence[HistoryRow], value: str, end_s: float, days: int
+) -> list[tuple[str, float]]:
+    """The sum of `hours`, `wh`, `cost` or `tasks` for each of the last days, local time."""
+    last = datetime.fromtimestamp(end_s).date()
+    sums: dict[date, float] = {last - timedelta(days=back): 0.0 for back in range(days - 1, -1, -1)}
+    for row in rows:
+        day = datetime.fromtimestamp(row.begin_s).date()
+        if day in sums:
+            sums[day] += _value(row, value)
+    return [(day.strftime("%d.%m."), total) for day, total in sums.items()]
+
+
+def as_csv(rows: Sequence[HistoryRow]) -> str:
+    """The rows as a table for other programs; moments are ISO 8601 in local time."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    names = [name for name in HistoryRow.__struct_fields__]
+    writer.writerow(names)
+    for row in rows:
+        values = [getattr(row, name) for name in names]
+        writer.writerow(
+            datetime.fromtimestamp(value).astimezone().isoformat(timespec="seconds")
+            if name in ("begin_s", "end_s")
+            else ""
+            if value is None
+            else value
+            for name, value in zip(names, values, strict=True)
+        )
+    return text.getvalue()
+
+
+class HistoryPage(Page):
+    """What ran. It is asked of the agent when the page is looked at."""
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(_("History"), context)
+        self.rows: tuple[HistoryRow, ...] = ()
+        self._span = QComboBox()
+        for days, name in SPANS:
+            self._span.addItem(_(name), days)
+        self._span.setCurrentIndex(1)
+        self._span.setAccessibleName(_("Span of time"))
+        self._span.currentIndexChanged.connect(lambda _place: self.come_to_front())
+        self._what = QComboBox()
+        for word, name in (
+            ("hours", "Hours"),
+            ("wh", "Energy"),
+            ("cost", "Cost"),
+            ("tasks", "Tasks"),
+        ):
+            self._what.addItem(_(name), word)
+        self._what.setAccessibleName(_("What the bars show"))
+        self._what.currentIndexChanged.connect(lambda _place: self._paint())
+        self._save = QPushButton(_("Save as CSV …"))
+        self._save.clicked.connect(self._save_as)
+        self._sums = paragraph("")
+        self._bars = Bars(_("Bars by day"), "")
+        self._table = _table()
+        row = QHBoxLayout()
+        for widget in (QLabel(_("Show")), self._what, QLabel(_("of the last")), self._span):
+            row.addWidget(widget)
+        row.addStretch(1)
+        row.addWidget(self._save)
+        self.column.addLayout(row)
+        self.column.addWidget(self._sums)
+        self.column.addWidget(self._bars)
+        self.column.addWidget(self._table, 1)
+
+    def come_to_front(self) -> None:
+        now_s = self.context.now_s()
+        since_s = max(0.0, now_s - DAY_S * int(self._span.currentData()))
+        link = self.context.link
+        link.ask(History(link.number(), since_s, now_s + 1, "run", MOST_ROWS), self._take)
+
+    def _take(self, answer: Answer) -> None:
+        if isinstance(answer, HistoryIs):
+            self.rows = answer.rows
+            self._paint()
+
+    def _paint(self) -> None:
+        rows, what = self.rows, str(self._what.currentData())
+        days = int(self._span.currentData())
+        self._bars.show_points(by_day(rows, what, self.context.now_s(), max(days, 2)))
+        currency = rows[-1].currency if rows else ""
+        self._sums.setText(
+            _("{tasks} tasks in {hours:.1f} hours, {kwh:.2f} kWh, {cost:.2f} {currency}").format(
+                tasks=sum(row.tasks for row in rows),
+                hours=sum(row.busy_s for row in rows) / 3600,
+                kwh=sum(row.energy_wh for row in rows) / 1000,
+                cost=sum(row.cost for row in rows),
+                currency=currency,
+            )
+            if rows
+            else _("Nothing has run in this time.")
+        )
+        self._save.setEnabled(bool(rows))
+        _fill(self._table, rows)
+
+    def _save_as(self) -> None:
+        name, _kind = QFileDialog.getSaveFileName(self, _("Save as CSV"), "gpugoblin.csv")
+        if not name:
+            return
+        try:
+            Path(name).write_text(as_csv(self.rows), encoding="utf-8")
+        except OSError as error:
+            self.context.tell(_("It could not be saved: {why}").format(why=error.strerror))
+        else:
+            self.context.tell(_("Saved as {name}.").format(name=name))
+
+
+def _value(row: HistoryRow, value: str) -> float:
+    return {
+        "hours": row.busy_s / 3600,
+        "wh": row.energy_wh,
+        "cost": row.cost,
+        "tasks": float(row.tasks),
+    }[value]
+
+
+def _table() -> QTableWidget:
+    heads = (_("Begin"), _("Card"), _("Lab"), _("Tasks"), _("Hours"), _("Wh"), _("Cost"),
+             _("Hottest"), _("Data"))  # fmt: skip
+    table = QTableWidget(0, len(heads))
+    table.setHorizontalHeaderLabels(heads)
+    table.setAccessibleName(_("What ran"))
+    table.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
+    table.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
+    table.verticalHeader().hide()
+    table.setAlternatingRowColors(True)
+    table.horizontalHeader().setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
+    table.horizontalHeader().setStretchLastSection(True)
+    table.setMinimumHeight(220)
+    table.setTabKeyNavigation(False)
+    return table
+
+
+def _fill(table: QTableWidget, rows: Sequence[HistoryRow]) -> None:
+    locale = QLocale()
+    table.setRowCount(len(rows))
+    for place, row in enumerate(reversed(rows)):
+        cells = (
+            datetime.fromtimestamp(row.begin_s).strftime("%Y-%m-%d %H:%M"),
+            str(row.card),
+            row.lab,
+            locale.toString(row.tasks),
+            f"{row.busy_s / 3600:.1f}",
+            f"{row.energy_wh:.0f}" + (" ≈" if row.energy_source == "estimate" else ""),
+            f"{row.cost:.2f} {row.currency}",
+            "" if row.peak_c is None else f"{row.peak_c:.0f} °C",
+            format_bytes(row.bytes_received + row.bytes_sent),
+        )
+        for column, text in enumerate(cells):
+            table.setItem(place, column, QTableWidgetItem(text))

@@ -1,0 +1,27 @@
+"""The look of the window: sizes and spaces; colours are the desktop's own.
+
+Owns: the one style sheet. Must not: name a colour that does not follow light and dark.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = ["STYLE"]
+
+STYLE: Final = """
+QLabel#pageTitle { font-size: 20pt; font-weight: 600; }
+QLabel#headline { font-size: 15pt; font-weight: 600; }
+QLabel#heading { font-size: 12pt; font-weight: 600; padding-top: 14px; }
+QLabel#cardName { font-weight: 600; font-size: 12pt; }
+QLabel#code { font-size: 22pt; font-weight: 600; letter-spacing: 2px; }
+QLabel#quiet { color: palette(placeholder-text); }
+QLabel#effect { border-left: 3px solid palette(highlight); padding-left: 10px; margin: 8px 0; }
+QFrame#card { border: 1px solid palette(mid); border-radius: 8px; padding: 6px; }
+QListWidget#sidebar { border: none; background: palette(window); font-size: 11pt; outline: 0; }
+QListWidget#sidebar::item { padding: 9px 14px; border-radius: 6px; margin: 1px 6px; }
+QListWidget#sidebar::item:selected {
+  background: palette(highlight); color: palette(highlighted-text);
+}
+QPushButton, QToolButton { padding: 5px 14px; }
+"""

@@ -1,0 +1,128 @@
+"""The connection follows the agent, survives its absence, and distrusts what it says."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pytestqt.qtbot import QtBot
+
+from app.control.messages import (
+    Answer,
+    CardItem,
+    SettingsAre,
+    SettingsGet,
+    Status,
+    Welcome,
+    encode,
+)
+from app.control.paths import SOCKET_NAME
+from app.ui import link as module
+from app.ui.link import Link
+from tests.helpers.served_agent import ServedAgent
+from tests.unit.app.ui.conftest import WAIT_MS
+
+Until = Callable[[Callable[[], bool]], None]
+
+
+def test_items_follow_the_agent(link: Link, served: ServedAgent, until: Until) -> None:
+    assert link.is_connected
+    served.step(1)
+    served.step(2)
+    until(lambda: _doing(link) == "computing")
+
+
+def test_answers_come_to_who_asked(link: Link, until: Until) -> None:
+    answers: list[Answer] = []
+    assert link.ask(SettingsGet(link.number()), answers.append)
+    until(lambda: bool(answers))
+    assert isinstance(answers[0], SettingsAre)
+
+
+def test_without_an_agent_it_says_so_and_tries_on(
+    qapp: object, short_path: Path, qtbot: QtBot, until: Until
+) -> None:
+    found = Link(short_path / "control")
+    with qtbot.waitSignal(found.away, timeout=WAIT_MS) as heard:
+        found.open()
+    assert "agent" in str(heard.args)
+    assert not found.ask(Status(1))
+    with ServedAgent("desktop", short_path / "control"):
+        until(lambda: bool(found.items))
+        found.close()
+
+
+def test_it_comes_back_after_the_agent_did(
+    qapp: object, short_path: Path, qtbot: QtBot, until: Until
+) -> None:
+    found = Link(short_path / "control")
+    with ServedAgent("desktop", short_path / "control"):
+        found.open()
+        until(lambda: bool(found.items))
+    until(lambda: not found.is_connected)
+    assert found.items == {}
+    with ServedAgent("laptop", short_path / "control"):
+        until(lambda: bool(found.items))
+        found.close()
+
+
+@pytest.mark.parametrize(
+    "says",
+    [
+        b"nonsense\n",
+        b"\xff\xfe\n",
+        b'{"type":"Welcome","version":99,"build":"x"}\n',
+        encode(Welcome(2, "x")) + b'{"type":"Delta","number":7,"changed":[],"removed":[]}\n',
+        b'{"type":"Welcome"' + b" " * 2_000_000,
+        b"",
+    ],
+    ids=["words", "bytes", "version", "gap", "endless", "silence"],
+)
+def test_an_agent_that_lies_is_left(
+    qapp: object, short_path: Path, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch, says: bytes
+) -> None:
+    monkeypatch.setattr(module, "MAX_WAITING_BYTES", 1_000_000)
+    with _liar(short_path, says) as directory:
+        found = Link(directory)
+        with qtbot.waitSignal(found.away, timeout=WAIT_MS):
+            found.open()
+        assert found.items == {}
+        found.close()
+
+
+class _liar:
+    """Serves one connection with fixed bytes."""
+
+    def __init__(self, base: Path, says: bytes) -> None:
+        self._directory = base / "control"
+        self._directory.mkdir(mode=0o700)
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._socket.bind(str(self._directory / SOCKET_NAME))
+        self._socket.listen(1)
+        self._says = says
+        self._thread = threading.Thread(target=self._serve)
+
+    def _serve(self) -> None:
+        connection, _ = self._socket.accept()
+        with connection:
+            connection.recv(1000)
+            try:
+                connection.sendall(self._says)
+            except OSError:
+                return  # left before the end, as it should
+
+    def __enter__(self) -> Path:
+        self._thread.start()
+        return self._directory
+
+    def __exit__(self, *args: object) -> None:
+        self._thread.join(20)
+        self._socket.close()
+
+
+def _doing(link: Link) -> str:
+    card = link.items.get("card-1")
+    return card.doing if isinstance(card, CardItem) else ""

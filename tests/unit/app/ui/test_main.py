@@ -1,0 +1,43 @@
+"""The command: one instance, a clear word where there is no screen, and what it must not load."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from app.control.messages import Show
+from app.ui.main import command, control_directory
+from gpugoblin.errors import AgentError
+from tests.helpers.served_agent import ServedAgent
+
+
+def test_without_a_screen_it_says_so(short_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("QT_QPA_PLATFORM", "DISPLAY", "WAYLAND_DISPLAY"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(AgentError, match="display_missing"):
+        command(["--control-directory", str(short_path), "--no-agent"])
+
+
+def test_a_second_start_asks_the_first_to_come_up(served: ServedAgent, link: object) -> None:
+    words = ["--control-directory", str(served.directory), "--page", "history", "--no-agent"]
+    assert command(words) == 0
+    shown = [one for one in served.asked if isinstance(one, Show)]
+    assert [one.page for one in shown] in (["history"], [])
+
+
+def test_the_directory_is_the_sessions_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", "/run/user/1")
+    assert control_directory() == Path("/run/user/1/gpugoblin")
+
+
+def test_qt_is_loaded_when_something_is_shown_and_not_before() -> None:
+    code = (
+        "import sys, app.ui.main\n"
+        "bad = [n for n in ('PySide6', 'numpy', 'asyncio', 'app.agent') if n in sys.modules]\n"
+        "sys.exit(repr(bad) if bad else 0)"
+    )
+    done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
