@@ -23,8 +23,12 @@ __all__ = [
 
 
 def app(words: Sequence[str]) -> int:
-    """Lends this machine: `gpugoblin app --console` runs the agent without a window."""
-    return main(words)
+    """Shows what this machine lends: the window and the tray, or with `--console` the agent alone."""
+    if "--console" in words:
+        return main(words)
+    from app.ui.main import command  # here, since most commands show no window
+
+    return command(words)
 
 
 def status(words: Sequence[str]) -> int:
