@@ -23,7 +23,7 @@ __all__ = [
 
 
 def app(words: Sequence[str]) -> int:
-    """Shows what this machine lends: the window and the tray, or with `--console` the agent alone."""
+    """Shows what this machine lends, in a window and the tray; `--console` runs the agent alone."""
     if "--console" in words:
         return main(words)
     from app.ui.main import command  # here, since most commands show no window

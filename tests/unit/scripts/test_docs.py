@@ -14,6 +14,7 @@ import pytest
 
 from app.agent.settings import read_settings
 from app.main import _parser as agent_parser
+from app.ui.main import _parser as app_parser
 from gpugoblin.client import commands as client_commands
 from server_stub.coordinator.cli import _parser as coordinator_parser
 from server_stub.node import commands as node_commands
@@ -91,6 +92,7 @@ def _node_parser() -> argparse.ArgumentParser:
 
 PROGRAMS: dict[str, Callable[[list[str]], object]] = {
     "agent": lambda words: agent_parser().parse_args(words),
+    "app": lambda words: app_parser().parse_args(words),
     "coordinator": lambda words: coordinator_parser().parse_args(words),
     "job": _client(client_commands.job),
     "jobs": _client(client_commands.jobs),
