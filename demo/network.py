@@ -44,15 +44,29 @@ LENDS_ALWAYS = 'profile = "custom"\naway.when_present = "go_on"\nload.processor_
 """Whoever watches the demo uses the machine, and the demo itself keeps it busy."""
 
 
+SLOT_BYTES = 64 * 1024 * 1024
+"""Four contributors on one machine: small tasks, so that each of them gets many."""
+
+
 class Network:
-    """The running network. A context manager."""
+    """The running network. A context manager.
+
+    Args:
+        threads: of each contributor's engine.
+        slot_bytes: the largest tensor of a task.
+    """
 
     def __init__(
-        self, root: Path, contributors: Sequence[Contributor] = CONTRIBUTORS, threads: int = 1
+        self,
+        root: Path,
+        contributors: Sequence[Contributor] = CONTRIBUTORS,
+        threads: int = 1,
+        slot_bytes: int = SLOT_BYTES,
     ) -> None:
         self.root = root
         self._contributors = tuple(contributors)
         self._threads = threads
+        self._slot_bytes = slot_bytes
         self.processes = Processes(root / "logs")
         self.node_socket = root / "node" / "node.sock"
         self._coordinator_config = root / "coordinator.toml"
@@ -118,6 +132,7 @@ class Network:
             coordinator_key=lab["coordinator_key"],
             coordinator_certificate_sha256=pin,
             confirmed_no_confidential_data=True,
+            grid_slot_bytes=self._slot_bytes,
         )
         self.processes.start("node", "server_stub.node", ["serve", "--config", str(config)])
         deadline_s = time.monotonic() + 30

@@ -15,7 +15,8 @@ import os
 import shutil
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -24,6 +25,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from gpugoblin.blobs.chunk import CHUNK_BYTES, BlobManifest, chunk_digest
+from gpugoblin.blobs.files import pread_exact
 from gpugoblin.errors import AgentError
 from gpugoblin.ids import BlobHash, GrantId, LeaseId
 
@@ -94,6 +96,7 @@ class BlobCache:
         self._entries: OrderedDict[tuple[GrantId, BlobHash], _Entry] = OrderedDict()
         self._serial = 0
         self._used_bytes = 0
+        self._rooms: list[bytearray] = []
         self.discarded_bytes = _emptied(directory)
 
     @property
@@ -165,18 +168,33 @@ class BlobCache:
             chunk_digest(data) != entry.manifest.chunks[chunk]
         ):
             raise AgentError("blob_is_false", blob=blob, chunk=chunk)
-        sealed = key.encrypt(entry.nonce(chunk), data, entry.associated(chunk))
+        with self._room() as room:
+            sealed = room[: data.nbytes + TAG_BYTES]
+            _seal_into(key, entry, chunk, data, sealed)
+            self._write(entry, chunk, sealed)
+        with self._lock:
+            entry.missing.discard(chunk)
+
+    def _write(self, entry: _Entry, chunk: int, sealed: memoryview) -> None:
         try:
             with entry.path.open("r+b", buffering=0) as file:
                 written = os.pwrite(file.fileno(), sealed, chunk * _STRIDE_BYTES)
         except FileNotFoundError as cause:  # its grant ended while it was on its way
-            raise AgentError("blob_unknown", blob=blob) from cause
+            raise AgentError("blob_unknown", blob=entry.manifest.blob) from cause
         except OSError as cause:
             raise AgentError("cache_failed", path=entry.path, reason=cause.strerror) from cause
-        if written != len(sealed):
+        if written != sealed.nbytes:
             raise AgentError("cache_failed", path=entry.path, reason="the disk is full")
+
+    @contextmanager
+    def _room(self) -> Iterator[memoryview]:
+        """Room for one sealed chunk, used again: fresh memory costs as much as the encryption."""
         with self._lock:
-            entry.missing.discard(chunk)
+            room = self._rooms.pop() if self._rooms else bytearray(_STRIDE_BYTES)
+        with memoryview(room) as view:
+            yield view
+        with self._lock:
+            self._rooms.append(room)
 
     def read_into(self, grant: GrantId, blob: BlobHash, target: memoryview) -> None:
         """Decrypts a whole blob into `target`, chunk by chunk, without another copy.
@@ -190,12 +208,13 @@ class BlobCache:
                 raise AgentError("blob_unknown", blob=blob)
             self._entries.move_to_end((grant, blob))
         try:
-            with entry.path.open("rb", buffering=0) as file:
+            with entry.path.open("rb", buffering=0) as file, self._room() as room:
                 for chunk in range(len(entry.manifest.chunks)):
                     start = chunk * CHUNK_BYTES
                     size = entry.size_of(chunk)
-                    sealed = os.pread(file.fileno(), size + TAG_BYTES, chunk * _STRIDE_BYTES)
-                    _open_into(key, entry, chunk, sealed, target[start : start + size])
+                    sealed = room[: size + TAG_BYTES]
+                    got = pread_exact(file.fileno(), sealed, chunk * _STRIDE_BYTES)
+                    _open_into(key, entry, chunk, sealed[:got], target[start : start + size])
         except (OSError, InvalidTag, ValueError) as cause:
             with self._lock:
                 self._remove((grant, blob))
@@ -256,7 +275,19 @@ class BlobCache:
             entry.path.unlink(missing_ok=True)
 
 
-def _open_into(key: AESGCM, entry: _Entry, chunk: int, sealed: bytes, target: memoryview) -> None:
+def _seal_into(
+    key: AESGCM, entry: _Entry, chunk: int, data: memoryview, sealed: memoryview
+) -> None:
+    encrypt_into = getattr(key, "encrypt_into", None)
+    if encrypt_into is not None:
+        encrypt_into(entry.nonce(chunk), data, entry.associated(chunk), sealed)
+    else:  # cryptography before 47
+        sealed[:] = key.encrypt(entry.nonce(chunk), data, entry.associated(chunk))
+
+
+def _open_into(
+    key: AESGCM, entry: _Entry, chunk: int, sealed: memoryview, target: memoryview
+) -> None:
     decrypt_into = getattr(key, "decrypt_into", None)
     if decrypt_into is not None:
         decrypt_into(entry.nonce(chunk), sealed, entry.associated(chunk), target)

@@ -80,9 +80,10 @@ def fetch(
     if cache.missing(grant, blob) is None:
         cache.begin(grant, _manifest(link, headers, blob, nbytes))
     missing = cache.missing(grant, blob) or []
+    room = memoryview(bytearray(min(nbytes, RUN_CHUNKS * CHUNK_BYTES) if missing else 0))
     while missing and goes_on():
         run = _first_run(missing)
-        _fetch_run(link, cache, grant, headers, blob, nbytes, run, goes_on)
+        _fetch_run(link, cache, grant, headers, blob, nbytes, run, goes_on, room)
         missing = cache.missing(grant, blob) or []
     if missing:
         raise AgentError("grant_closed", grant=grant)
@@ -119,9 +120,10 @@ def _fetch_run(
     nbytes: int,
     run: range,
     goes_on: Callable[[], bool],
+    room: memoryview,
 ) -> None:
     start = run.start * CHUNK_BYTES
-    target = memoryview(bytearray(min(nbytes, run.stop * CHUNK_BYTES) - start))
+    target = room[: min(nbytes, run.stop * CHUNK_BYTES) - start]
     kept = run.start
 
     def arrived(there_bytes: int) -> bool:

@@ -80,7 +80,7 @@ AGENT: Final = declare(
     Setting(
         "processor.output_bytes",
         "int",
-        256 * MIB,
+        512 * MIB,
         "bytes",
         "Shared memory for the outputs of the queued tasks. Taken only when used.",
         minimum=MIB,

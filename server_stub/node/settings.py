@@ -66,7 +66,7 @@ SETTINGS: Final = declare(
     ),
     Setting("validators", "int", 1, "processes", "Validator processes.", 1),
     Setting("grid_memory_bytes", "int", GIB, "bytes", "Task memory while no device is known.", MIB),
-    Setting("grid_slot_bytes", "int", 64 * MIB, "bytes", "Largest tensor of a grid task.", MIB),
+    Setting("grid_slot_bytes", "int", 256 * MIB, "bytes", "Largest tensor of a grid task.", MIB),
     Setting("window_tasks", "int", 256, "tasks", "Tasks of a job that are prepared ahead.", 8),
     Setting("local_outstanding", "int", 3, "tasks", "Tasks queued at the local engine.", 1),
     Setting("speculative_depth", "int", 0, "tasks", "How far tasks run ahead of verdicts.", 0),

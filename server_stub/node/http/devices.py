@@ -294,7 +294,8 @@ def _store(
             return UploadState(stored, False)
         fresh = body[stored - offset :]
         if fresh:
-            stored = upload.write(stored, fresh).stored_bytes
+            # Synced once, when all is here: what a crash takes before is sent again.
+            stored = upload.write(stored, fresh, sync=False).stored_bytes
     if stored < nbytes:
         return UploadState(stored, False)
     try:
