@@ -42,6 +42,7 @@ from server_stub.node.workers.streams import InputStream, Sinks, key_of, open_in
 __all__ = ["CheckDesk"]
 
 _PIECE_BYTES: Final = 4 * MIB
+_AHEAD_BYTES: Final = 32 * MIB
 
 
 class CheckDesk:
@@ -82,6 +83,8 @@ class CheckDesk:
         with self._open(work.source) as stream, ExitStack() as stack:
             writer = stack.enter_context(self._store.writer(stream.nbytes)) if work.store else None
             hasher = BlobHasher()
+            if stream.nbytes >= _AHEAD_BYTES:
+                stream.advise()
             buffer = memoryview(bytearray(min(_PIECE_BYTES, max(1, stream.nbytes))))
             for start in range(0, stream.nbytes, _PIECE_BYTES):
                 part = buffer[: min(_PIECE_BYTES, stream.nbytes - start)]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import queue
 import threading
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -39,6 +40,7 @@ from server_stub.node.workers.streams import InputStream, key_of, open_input, re
 __all__ = ["ComputeLine"]
 
 _AHEAD_BYTES: Final = 32 * MIB
+_ADVISED: Final = 8
 _SLOWEST_FLOPS_PER_S: Final = 2e8
 _SLOWEST_BYTES_PER_S: Final = 2e7
 
@@ -87,6 +89,7 @@ class ComputeLine:
         self._finisher = Finisher(self._residents, store)
         self._readers = ThreadPoolExecutor(readers, thread_name_prefix="read")
         self._ahead = ThreadPoolExecutor(1, thread_name_prefix="ahead")
+        self._advised: deque[str] = deque(maxlen=_ADVISED)
         self._items: queue.SimpleQueue[Item | None] = queue.SimpleQueue()
         self._ended: queue.SimpleQueue[tuple[Job, Outcome] | None] = queue.SimpleQueue()
         self._threads = [
@@ -118,10 +121,15 @@ class ComputeLine:
         self._ahead.shutdown(cancel_futures=True)
 
     def _advise(self, source: RegionInput) -> None:
+        """In the one thread of `_ahead`."""
+        key = key_of(source)
+        if key in self._advised or self._residents.holds(key):
+            return
         with suppress(GoblinError, OSError):  # only a hint; reading says what is wrong
             stream = open_input(source, self._store)
             try:
-                if stream.nbytes >= _AHEAD_BYTES and not self._residents.holds(key_of(source)):
+                if stream.nbytes >= _AHEAD_BYTES:
+                    self._advised.append(key)
                     stream.advise()
             finally:
                 stream.close()

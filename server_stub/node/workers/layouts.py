@@ -27,6 +27,9 @@ __all__ = ["BAND_BYTES", "ChunkLayout", "DenseLayout", "Layout", "fill_bytes"]
 
 BAND_BYTES: Final = 4 * MIB
 _SHORT_RUN: Final = KIB
+_AHEAD_BYTES: Final = 8 * MIB
+_PANELS: Final = 8
+"""A box that is a smaller part of its rows than this is read ahead by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +52,13 @@ class Layout(Protocol):
         """Writes `data` over the box's stream from byte `start` on."""
         ...
 
-    def advise(self, box: Box) -> None:
-        """Tells the system that this box is read soon."""
+    def advise(self, box: Box, room_bytes: int = 0) -> None:
+        """Tells the system that this box is read soon.
+
+        Args:
+            room_bytes: what the system's own cache may take for it; what lies between the box's
+                parts is then read, too, because its neighbors come next.
+        """
         ...
 
     def sync(self) -> None:
@@ -198,13 +206,24 @@ class DenseLayout:
                     self._descriptor, data[at - start : at - start + size], self.offset + offset
                 )
 
-    def advise(self, box: Box) -> None:
+    def advise(self, box: Box, room_bytes: int = 0) -> None:
         walk = _Walk(box, self.shape, self.item)
         total = walk.count * walk.run_bytes
-        if walk.run_bytes < 4 * KIB or walk.count > 262_144:
+        if not total or walk.run_bytes < 4 * KIB or walk.count > 262_144:
+            return
+        first, last = walk.offsets(0, 1)[0], walk.offsets(walk.count - 1, walk.count)[0]
+        span = last + walk.run_bytes - first
+        # A disk reads a panel's rows of 16 KiB at a third of its speed, and each is a request of
+        # its own. So all panels are read in one go, where the system has room to keep them.
+        if span <= min(room_bytes, _PANELS * total):
+            for start in range(first, first + span, _AHEAD_BYTES):
+                self._will_need(start, min(_AHEAD_BYTES, first + span - start))
             return
         for offset, _, size in walk.runs(0, total):
-            os.posix_fadvise(self._descriptor, self.offset + offset, size, os.POSIX_FADV_WILLNEED)
+            self._will_need(offset, size)
+
+    def _will_need(self, offset: int, size: int) -> None:
+        os.posix_fadvise(self._descriptor, self.offset + offset, size, os.POSIX_FADV_WILLNEED)
 
     def sync(self) -> None:
         with io_errors(self.path):
@@ -326,7 +345,7 @@ class ChunkLayout:
                     part = data[run.at - start : run.at - start + run.nbytes]
                     pwrite_all(descriptor, part, run.offset)
 
-    def advise(self, box: Box) -> None:
+    def advise(self, box: Box, room_bytes: int = 0) -> None:
         nbytes = math.prod(_box_shape(box)) * self._item
         for key in {key for key, _ in self._pieces(box, 0, nbytes)}:
             descriptor = self._descriptor(key)

@@ -21,6 +21,7 @@ from gpugoblin.errors import StoreError
 from server_stub.node.arrays import box_bytes, open_array, read_part
 from server_stub.node.work import BlobInput, Box, Input, Output, RegionInput, RegionOutput
 from server_stub.node.workers.layouts import DenseLayout, Layout
+from server_stub.node.workers.readahead import room_bytes
 
 __all__ = [
     "InputStream",
@@ -72,7 +73,7 @@ class _RegionStream:
 
     def advise(self) -> None:
         if not self._box.rows:
-            self._layout.advise(self._box)
+            self._layout.advise(self._box, room_bytes())
 
     def close(self) -> None:
         self._layout.close()

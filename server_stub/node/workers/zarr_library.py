@@ -90,7 +90,7 @@ class ZarrLibraryLayout:
             reason="only uncompressed zarr arrays of version 3 are written",
         )
 
-    def advise(self, box: Box) -> None:
+    def advise(self, box: Box, room_bytes: int = 0) -> None:
         """Nothing: the library reads its files itself."""
 
     def sync(self) -> None:

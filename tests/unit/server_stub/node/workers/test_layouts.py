@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from pathlib import Path
 
 import numpy as np
@@ -50,6 +51,7 @@ def check_layout(layout: Layout, content: np.ndarray, box: Box, first: int, last
     layout.read(everything, 0, content.nbytes, memoryview(whole))
     assert whole == expected.tobytes()
     layout.advise(box)
+    layout.advise(box, 1 << 30)
 
 
 @given(boxes())
@@ -138,3 +140,35 @@ def test_fill_values() -> None:
     assert fill_bytes(np.dtype("<f4"), "-Infinity") == np.float32(-np.inf).tobytes()
     assert fill_bytes(np.dtype("<i8"), 3) == np.int64(3).tobytes()
     assert fill_bytes(np.dtype("?"), None) == b"\0"
+
+
+@pytest.mark.parametrize(
+    ("room_bytes", "width", "in_one_go"),
+    [(1 << 30, 2048, True), (10 << 20, 2048, False), (1 << 30, 1024, False)],
+)
+def test_panels_that_come_next_are_read_with_the_first(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    room_bytes: int,
+    width: int,
+    in_one_go: bool,
+) -> None:
+    asked: list[tuple[int, int]] = []
+    monkeypatch.setattr(os, "posix_fadvise", lambda _, at, size, __: asked.append((at, size)))
+    rows, columns, head = 300, 16384, 128
+    path = tmp_path / "dense"
+    with path.open("wb") as file:
+        file.truncate(head + rows * columns * 4)
+    layout = DenseLayout(path, head, (rows, columns), 4)
+    try:
+        layout.advise(Box((0, width), (rows, 2 * width)), room_bytes)
+    finally:
+        layout.close()
+    first, last = head + 4 * width, head + 4 * ((rows - 1) * columns + 2 * width)
+    assert asked[0][0] == first
+    assert sum(asked[-1]) == last
+    if in_one_go:
+        assert [at + size for at, size in asked[:-1]] == [at for at, _ in asked[1:]]
+        assert max(size for _, size in asked) == 8 << 20
+    else:
+        assert [size for _, size in asked] == [4 * width] * rows
