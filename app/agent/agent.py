@@ -224,7 +224,7 @@ class Agent:
         self.fleet.close()
         await control.close()
         self.cache.close()
-        left = len(self._journal.recall(0.0).leases)
+        left = self._journal.held()
         self._journal.close()
         self.state.close()
         self.speech.sum_up(is_last=True)

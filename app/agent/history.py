@@ -13,6 +13,7 @@ from datetime import datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
+from app.agent.journal import opened
 from app.control.messages import HistoryRow
 from gpugoblin.errors import AgentError
 
@@ -70,20 +71,13 @@ class History:
     """Opened once by the one agent of a state directory; used from one thread.
 
     Raises:
-        AgentError: `state_damaged`: the file is no history (nothing is deleted).
+        AgentError: `state_damaged`: the file is no history (nothing is deleted);
+            `state_unwritable`.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._database = sqlite3.connect(path, isolation_level=None, timeout=1.0)
-        try:
-            path.chmod(0o600)
-            self._database.execute("pragma journal_mode = wal")
-            self._database.execute("pragma synchronous = normal")
-            self._database.executescript(_SCHEMA)
-        except sqlite3.DatabaseError as cause:
-            self._database.close()
-            raise AgentError("state_damaged", path=path, reason=cause) from cause
+        self._database = opened(path, _SCHEMA)
 
     def keep(self, stretches: Iterable[Stretch], day: str, received: int, sent: int) -> None:
         """Writes stretches as they are now, and adds bytes to a day, in one transaction.

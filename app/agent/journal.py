@@ -19,7 +19,7 @@ from gpugoblin.errors import AgentError
 from gpugoblin.ids import GrantId, LeaseId
 from gpugoblin.wire.messages.contact import GrantOffer
 
-__all__ = ["Journal", "Recall"]
+__all__ = ["Journal", "Recall", "opened", "told"]
 
 _SCHEMA = """
 create table if not exists grants (
@@ -39,35 +39,65 @@ class Recall:
     leases: tuple[tuple[LeaseId, GrantId], ...]
 
 
+@contextmanager
+def told(path: Path) -> Iterator[None]:
+    """Makes what SQLite says of a file an error for people.
+
+    Raises:
+        AgentError: `state_unwritable`: the disk is full or fails; `state_damaged`: the file is no
+            database.
+    """
+    try:
+        yield
+    except sqlite3.OperationalError as cause:
+        raise AgentError("state_unwritable", path=path, reason=cause) from cause
+    except sqlite3.DatabaseError as cause:
+        raise AgentError("state_damaged", path=path, reason=cause) from cause
+
+
+def opened(path: Path, schema: str) -> sqlite3.Connection:
+    """A small database of this agent alone. Raises AgentError as `told`."""
+    with told(path):
+        database = sqlite3.connect(path, isolation_level=None, timeout=1.0)
+        try:
+            path.chmod(0o600)
+            database.execute("pragma journal_mode = wal")
+            database.execute("pragma synchronous = normal")
+            database.executescript(schema)
+        except sqlite3.Error:
+            database.close()
+            raise
+    return database
+
+
 class Journal:
     """Opened once by the one agent of a state directory; used from one thread.
 
     Raises:
-        AgentError: `state_damaged`: the file is not a journal (nothing is deleted).
+        AgentError: `state_damaged`: the file is not a journal (nothing is deleted);
+            `state_unwritable`.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._database = sqlite3.connect(path, isolation_level=None, timeout=1.0)
-        try:
-            path.chmod(0o600)
-            self._database.execute("pragma journal_mode = wal")
-            self._database.execute("pragma synchronous = normal")
-            self._database.executescript(_SCHEMA)
-        except sqlite3.DatabaseError as cause:
-            self._database.close()
-            raise AgentError("state_damaged", path=path, reason=cause) from cause
+        self._database = opened(path, _SCHEMA)
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """All changes inside become one transaction, on disk when this returns."""
-        self._database.execute("begin immediate")
-        try:
-            yield
-        except BaseException:
-            self._database.execute("rollback")
-            raise
-        self._database.execute("commit")
+        """All changes inside become one transaction, on disk when this returns.
+
+        Raises:
+            AgentError: `state_unwritable`; nothing was changed then.
+        """
+        with told(self._path):
+            self._database.execute("begin immediate")
+            try:
+                yield
+                self._database.execute("commit")
+            except BaseException:
+                if self._database.in_transaction:  # a full disk may have ended it already
+                    self._database.execute("rollback")
+                raise
 
     def open_grant(self, grant: GrantId, offer: GrantOffer, until_s: float) -> None:
         """Keeps a grant. `until_s`: Unix seconds."""
@@ -93,12 +123,13 @@ class Journal:
         """Everything that still holds at `now_s` (Unix seconds); what is over is struck here.
 
         Raises:
-            AgentError: `state_damaged`.
+            AgentError: `state_damaged`, `state_unwritable`.
         """
-        self._database.execute("delete from grants where until_s <= ?", (now_s,))
-        self._database.execute(
-            "delete from leases where grant_id not in (select grant_id from grants)"
-        )
+        with told(self._path):
+            self._database.execute("delete from grants where until_s <= ?", (now_s,))
+            self._database.execute(
+                "delete from leases where grant_id not in (select grant_id from grants)"
+            )
         try:
             grants = tuple(
                 (GrantId(grant), msgspec.json.decode(offer, type=GrantOffer))
@@ -115,6 +146,11 @@ class Journal:
             )
         )
         return Recall(grants, leases)
+
+    def held(self) -> int:
+        """How many leases are kept."""
+        count: int = self._database.execute("select count(*) from leases").fetchone()[0]
+        return count
 
     def close(self) -> None:
         """Closes the file."""

@@ -121,3 +121,38 @@ def test_a_kill_in_the_middle_loses_nothing_that_was_said_to_be_kept(path: Path)
     kept = {lease for lease, _ in journal.recall(0.0).leases}
     journal.close()
     assert {f"lease_{line.strip()}" for line in said if line.endswith("\n")} <= kept
+
+
+def full(journal: Journal) -> None:
+    """From here on the file may not grow, as on a full disk."""
+    pages = journal._database.execute("pragma page_count").fetchone()[0]
+    journal._database.execute(f"pragma max_page_count = {pages}")
+
+
+def test_a_full_disk_is_said_and_nothing_is_kept_by_halves(path: Path) -> None:
+    journal = Journal(path)
+    journal.open_grant(GrantId("grant_a"), OFFER, 1e10)
+    full(journal)
+
+    def remember_many() -> None:
+        with journal.together():
+            for number in range(2000):
+                journal.remember(LeaseId(f"lease_{number}"), GrantId("grant_a"))
+
+    with pytest.raises(AgentError) as caught:
+        remember_many()
+    assert caught.value.code == "state_unwritable"
+    assert "disk is full" in caught.value.what
+    assert journal.held() == 0
+    journal._database.execute("pragma max_page_count = 1000000")
+    with journal.together():
+        journal.remember(LeaseId("lease_a"), GrantId("grant_a"))
+    assert journal.held() == 1
+    journal.close()
+
+
+def test_a_journal_that_cannot_be_written_is_not_called_damaged(path: Path) -> None:
+    path.mkdir()
+    with pytest.raises(AgentError) as caught:
+        Journal(path)
+    assert caught.value.code == "state_unwritable"
