@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from gpugoblin.blobs.chunk import (
@@ -195,8 +195,9 @@ class BlobStore:
             place.parent.mkdir(mode=0o700, exist_ok=True)
             if fresh:
                 sync_directory(self._blobs)
-            durable_write(self._chunks_path(manifest.blob), packed)
-            os.rename(part, place)
+            with _alone(place.parent):
+                durable_write(self._chunks_path(manifest.blob), packed)
+                os.rename(part, place)
             sync_directory(place.parent)
 
     def open_read(self, blob: str) -> BlobReader:
@@ -210,11 +211,29 @@ class BlobStore:
         """Deletes a blob, bytes first; False when it was not there."""
         place = self.path(blob)
         try:
-            place.unlink()
+            with _alone(place.parent):
+                place.unlink()
+                self._chunks_path(blob).unlink(missing_ok=True)
         except FileNotFoundError:
             return False
-        self._chunks_path(blob).unlink(missing_ok=True)
         return True
+
+
+@contextmanager
+def _alone(directory: Path) -> Iterator[None]:
+    """Keeps other processes from storing and deleting in a directory of blobs.
+
+    Without it, one that deletes a blob while another stores the same bytes again would leave bytes
+    without their chunk list.
+    """
+    import fcntl  # Windows has no store.
+
+    descriptor = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 class BlobWriter:

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections import namedtuple
 from pathlib import Path
 
@@ -281,3 +282,23 @@ def test_uploads_that_are_not_finished_are_listed(blobs: BlobStore) -> None:
     blobs.finish_upload("lease_a-0", 3)
     blobs.discard_upload("lease_b-1")
     assert list(blobs.uploads()) == []
+
+
+def test_a_blob_deleted_while_it_is_stored_again_is_there_or_not(
+    blobs: BlobStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Never bytes without their chunk list, which nothing could mend."""
+    blob = blobs.put(b"again")
+    other = threading.Thread(target=blobs.put, args=(b"again",))
+    unlink = Path.unlink
+
+    def meanwhile(path: Path, missing_ok: bool = False) -> None:
+        unlink(path, missing_ok)
+        if path == blobs.path(blob):
+            other.start()
+            other.join(0.5)
+
+    monkeypatch.setattr(Path, "unlink", meanwhile)
+    blobs.delete(blob)
+    other.join()
+    assert blobs.manifest(blob).nbytes == 5
