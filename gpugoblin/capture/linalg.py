@@ -31,12 +31,14 @@ from gpugoblin.capture.indexing import take_index
 from gpugoblin.capture.picking import iota, pick
 from gpugoblin.capture.reductions import count_nonzero
 from gpugoblin.capture.scalar_functions import reciprocal
+from gpugoblin.catalog.spec import DTYPES
 from gpugoblin.errors import CaptureError
 
 __all__ = [
     "cholesky", "cross", "det", "diagonal", "eigh", "eigvalsh", "inv", "matmul", "matrix_norm",
     "matrix_power", "matrix_rank", "matrix_transpose", "outer", "pinv", "qr", "slogdet", "solve",
-    "svd", "svdvals", "tensordot", "trace", "vecdot", "vector_norm",
+    "solve_triangular", "svd", "svd_lowrank", "svdvals", "tensordot", "trace", "vecdot",
+    "vector_norm",
 ]  # fmt: skip
 
 Order = int | float | Literal["fro", "nuc"]
@@ -106,6 +108,24 @@ def solve(x1: ArrayLike, x2: ArrayLike) -> Array:
     return Array(shaping.squeeze(found, -1, place) if column else found)
 
 
+def solve_triangular(
+    x1: ArrayLike,
+    x2: ArrayLike,
+    *,
+    lower: bool = False,
+    transpose: bool = False,
+    unit_diagonal: bool = False,
+) -> Array:
+    """The y with T y = x2 (of T^T y = x2 with `transpose`) for the upper (or `lower`) triangle T of
+    x1, whose diagonal counts as ones if `unit_diagonal`. Both have as many rows, and equal batch
+    axes."""
+    place = caller()
+    values = [as_value(x1, place), as_value(x2, place)]
+    node = apply("triangular_solve", values, place, lower=lower, transpose=transpose,
+                 unit_diagonal=unit_diagonal)  # fmt: skip
+    return Array(Value(node, 0))
+
+
 def qr(x: ArrayLike, *, mode: Literal["reduced", "complete"] = "reduced") -> QRResult:
     """x = Q R with Q of orthonormal columns, and R upper triangular."""
     if mode != "reduced":
@@ -137,6 +157,34 @@ def svd(x: ArrayLike, *, full_matrices: bool = True) -> SVDResult:
             reason="the catalog has no complete factors", fix="Pass full_matrices=False.",
         )  # fmt: skip
     return SVDResult(*_applied("svd", x))
+
+
+def svd_lowrank(
+    x: ArrayLike, rank: int, *, oversample: int = 16, iterations: int = 2, seed: int = 0
+) -> SVDResult:
+    """The `rank` largest singular values of a matrix and their vectors, by random projections.
+
+    Nothing is larger than the matrix with `rank + oversample` columns, so that it works on arrays
+    larger than any engine. Each of the `iterations` takes two more passes over the matrix and makes
+    values that fall slowly more exact (N. Halko, P. Martinsson, J. Tropp, Finding structure with
+    randomness, 2011, algorithms 4.4 and 5.1). `seed` names the random numbers.
+    """
+    place = caller()
+    value = as_value(x, place)
+    least = min(value.spec.shape) if value.spec.rank == 2 else 0
+    if value.spec.rank != 2 or not 1 <= rank <= least or iterations < 0 or oversample < 0:
+        raise refused(
+            "svd_lowrank", [value], f"rank {rank} of that is not defined",
+            "Use one matrix, and a rank from 1 to its smaller extent.", place,
+        )  # fmt: skip
+    count = min(least, rank + oversample)
+    matrix = Array(value)
+    random = np.random.default_rng(seed).standard_normal((value.spec.shape[1], count))
+    basis = qr(matrix @ random.astype(DTYPES[value.spec.dtype])).Q
+    for _ in range(iterations):
+        basis = qr(matrix @ qr(matrix.mT @ basis).Q).Q
+    left, values, right = svd(basis.mT @ matrix, full_matrices=False)
+    return SVDResult(basis @ left[:, :rank], values[:rank], right[:rank, :])
 
 
 def svdvals(x: ArrayLike) -> Array:

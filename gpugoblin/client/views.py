@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from rich.console import Console
 from rich.table import Table
 
+from gpugoblin.client.planpicture import bars_svg
 from gpugoblin.units import format_bytes, format_flops, format_seconds
 from gpugoblin.wire.messages.job import JobInfo, PlanReply
 
@@ -86,6 +87,46 @@ class PlanView:
 
     def __str__(self) -> str:
         return plain(self.__rich__())
+
+    def svg(self) -> str:
+        """The text of an SVG file: work and its check, what travels, memory, and time."""
+        task, node = self.task_memory_bytes, self.node_memory_bytes
+        return bars_svg(
+            f"plan: {self.tasks} tasks ({self.kind})",
+            [
+                (
+                    "work",
+                    [
+                        ("tasks", float(self.flops), format_flops(self.flops)),
+                        ("checks", float(self.verify_flops), format_flops(self.verify_flops)),
+                    ],
+                ),
+                (
+                    "bytes",
+                    [
+                        ("to the tasks", float(self.bytes_in), format_bytes(self.bytes_in)),
+                        ("results", float(self.bytes_out), format_bytes(self.bytes_out)),
+                    ],
+                ),
+                (
+                    "memory at most",
+                    [
+                        ("a task", float(task), format_bytes(task)),
+                        ("the node", float(node), format_bytes(node)),
+                    ],
+                ),
+                (
+                    f"time (gain {self.gain:.3g})",
+                    [
+                        ("this plan", self.estimate_s, format_seconds(self.estimate_s)),
+                        ("node alone", self.alone_s, format_seconds(self.alone_s)),
+                    ],
+                ),
+            ],
+        )
+
+    def _repr_svg_(self) -> str:
+        return self.svg()
 
     def _repr_html_(self) -> str:
         return html_table("plan", self.rows())

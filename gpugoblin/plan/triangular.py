@@ -58,7 +58,7 @@ def cholesky_blocks(writer: TaskWriter, matrix: Grid, placed: Placed) -> Grid:
                     _Operand(lower[row, step], matrix.spec.dtype, _shape(loop, row, step)),
                     _Operand(negative[column], matrix.spec.dtype, _shape(loop, column, step)),
                     _Operand(rest[row, column], matrix.spec.dtype, _shape(loop, row, column)),
-                    transposed=True,
+                    apart=row == column,
                 )
     return _collected(writer, matrix.spec, loop, lower, placed)
 
@@ -78,12 +78,22 @@ class _Operand:
 
 
 def update(
-    writer: TaskWriter, left: _Operand, right: _Operand, carry: _Operand, *, transposed: bool
+    writer: TaskWriter, left: _Operand, right: _Operand, carry: _Operand, *, apart: bool
 ) -> TaskOutputRef:
-    """left @ right (transposed) + carry: one product with its carry."""
+    """left @ right^T + carry, as one product with its carry.
+
+    Args:
+        apart: the sum is made by a task of its own. The diagonal of a definite matrix is large
+            beside all else: as a carry its rounding would come near to what the product check
+            takes for wrong, and honest results would be made twice.
+    """
     draft = Draft()
-    values = [one.read(draft) for one in (left, right)]
-    made = draft.build.add("matmul", values, transpose_b=transposed)
+    made = draft.build.add("matmul", [left.read(draft), right.read(draft)], transpose_b=True)
+    if apart:
+        product = _Operand(writer.write(draft, [made], [inner(carry.shape)])[0], carry.dtype,
+                           carry.shape)  # fmt: skip
+        draft = Draft()
+        made = product.read(draft)
     made = draft.build.add("formula", [made, carry.read(draft)], tree=call_formula("add"))
     return writer.write(draft, [made], [inner(carry.shape)])[0]
 

@@ -70,3 +70,33 @@ def test_factors() -> None:
 def test_a_name_that_is_not_there() -> None:
     with pytest.raises(AttributeError, match="no attribute"):
         _ = gg.linalg.nonsense
+
+
+def test_low_rank_singular_vectors() -> None:
+    random = np.random.default_rng(1)
+    exact = random.normal(size=(60, 5)) @ random.normal(size=(5, 40))
+    matrix = (exact + 1e-3 * random.normal(size=(60, 40))).astype(np.float32)
+    found = gg.linalg.svd_lowrank(matrix, 5, oversample=8)
+    left, values, right = (compute(part) for part in found)
+    expected = np.linalg.svd(matrix.astype(np.float64), compute_uv=False)
+    assert (left.shape, values.shape, right.shape) == ((60, 5), (5,), (5, 40))
+    np.testing.assert_allclose(values, expected[:5], rtol=1e-5)
+    assert np.linalg.norm(left * values @ right - matrix) < 1.001 * np.linalg.norm(expected[5:])
+    same = gg.linalg.svd_lowrank(matrix, 5, oversample=8, seed=0)
+    np.testing.assert_array_equal(compute(same.S), values)
+    for rank in (0, 41):
+        with pytest.raises(CaptureError, match="argument_refused"):
+            gg.linalg.svd_lowrank(matrix, rank)
+
+
+def test_triangular_systems() -> None:
+    triangle = np.triu(X[0]) + 3 * np.eye(4, dtype=np.float32)
+    agree(gg.linalg.solve_triangular(triangle, X[1]), np.linalg.solve(triangle, X[1]))
+    agree(
+        gg.linalg.solve_triangular(triangle, X[1], transpose=True),
+        np.linalg.solve(triangle.T, X[1]),
+    )
+    agree(
+        gg.linalg.solve_triangular(triangle.T.copy(), X[1], lower=True),
+        np.linalg.solve(triangle.T, X[1]),
+    )

@@ -62,3 +62,12 @@ def test_the_list_of_jobs(info: JobInfo) -> None:
     text = plain(jobs_table([info]))
     assert "done" in text
     assert "local" in text
+
+
+def test_a_plan_is_a_picture_too(info: JobInfo) -> None:
+    view = PlanView.of(info.plan)
+    svg = view._repr_svg_()
+    assert svg.startswith("<svg ")
+    assert svg == view.svg()
+    for words in ("plan: 4 tasks (product)", "1 kflop", "100 B", "gain 2", "node alone"):
+        assert words in svg
