@@ -232,7 +232,31 @@ def read(path: Path, declared: Sequence[Setting]) -> dict[str, Value]:
         raise _unreadable(path, "it is not UTF-8") from cause
     except (ValueError, RecursionError) as cause:  # TOMLDecodeError is a ValueError
         raise _unreadable(path, str(cause)) from cause
-    return check(document, declared, str(path), path.absolute().parent)
+    base = path.absolute().parent
+    try:
+        return check(document, declared, str(path), base)
+    except SettingsError as error:
+        line = _line_of(data.decode(), str(error.fields.get("name", "")).strip("'\""))
+        if not line:
+            raise
+        return check(document, declared, f"{path}, line {line},", base)
+
+
+def _line_of(text: str, name: str) -> int:
+    """The line of a file that gives a setting, as far as it can be told; 0 when it cannot."""
+    table, _, last = name.rpartition(".")
+    current = ""
+    for number, line in enumerate(text.splitlines(), 1):
+        stripped = line.strip()
+        if stripped.startswith("[") and stripped.endswith("]"):
+            current = stripped.strip("[] ")
+            if current == name:
+                return number
+            continue
+        key = stripped.partition("=")[0].strip().strip("\"'")
+        if key and (key == name or (key == last and current == table)):
+            return number
+    return 0
 
 
 def template(declared: Sequence[Setting], given: Mapping[str, object], heading: str) -> str:

@@ -42,9 +42,9 @@ from app.agent.model import Limits
 from app.agent.network import Cards, Network
 from app.agent.owner import Owner
 from app.agent.plan import next_moment_s
-from app.agent.settings import LIVE, Settings
+from app.agent.settings import LIVE, Settings, control_group
 from app.agent.speech import Speech
-from app.agent.state import State, own_directory
+from app.agent.state import State, shared_directory
 from app.agent.surroundings import Adjust, Surroundings
 from app.control.server import ControlServer
 from app.policy.labs import accepts
@@ -169,9 +169,9 @@ class Agent:
         loop = asyncio.get_running_loop()
         self._ended = loop.create_future()
         loop.set_exception_handler(self._broke)
-        control = ControlServer(
-            own_directory(self.settings.control_directory), f"agent-{__version__}", Handlers(self)
-        )
+        group = control_group(self.settings)
+        directory = shared_directory(self.settings.control_directory, group is not None)
+        control = ControlServer(directory, f"agent-{__version__}", Handlers(self), group)
         self._control = control
         enrolling: asyncio.Task[None] | None = None
         try:

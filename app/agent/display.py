@@ -22,6 +22,7 @@ from app.agent.surroundings import Surroundings
 from app.agent.view import AgentWord, Facts, items, probe_items
 from app.control.messages import Finding, Item
 from app.policy.rules.heat import heat_limits
+from app.probes.board import Report
 from gpugoblin import __version__
 from gpugoblin.clock import Clock
 from gpugoblin.wire.signing import fingerprint, public_key_bytes
@@ -92,6 +93,15 @@ def _word(agent: Seen) -> AgentWord:
     return "working" if is_measured or not model.cards else "starting"
 
 
+def _probe_finding(report: Report) -> Finding:
+    """What a probe says of itself: what is absent is well."""
+    source = f" ({report.source})" if report.source else ""
+    words = report.line or f"{report.name} is known{source}."
+    is_well = report.health != "unknown"
+    fix = "" if is_well else "Nothing is lent while this is unknown; see docs/contributor/rules.md."
+    return Finding(f"probe_{report.name}", is_well, words[:1000], fix)
+
+
 def own_findings(agent: Seen) -> tuple[Finding, ...]:
     """What the doctor would look at and a running agent knows already."""
     enrolled = Finding("enrolment", True, "This device is enrolled.")
@@ -99,7 +109,7 @@ def own_findings(agent: Seen) -> tuple[Finding, ...]:
         enrolled = Finding(
             "enrolment", False, "This device is not enrolled.", "Approve the code that is shown."
         )
-    found = [enrolled]
+    found = [enrolled, *map(_probe_finding, agent.around.board.reports.values())]
     for card in agent.fleet.cards.values():
         refusal, level = card.engine.refusal, card.engine.level
         if refusal is not None:

@@ -7,6 +7,7 @@ other state and wins over the file.
 
 from __future__ import annotations
 
+import grp
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from gpugoblin.errors import AgentError
 from gpugoblin.settings import Setting, declare
 from gpugoblin.units import GIB, MIB
 
-__all__ = ["AGENT", "LIVE", "SETTINGS", "Settings", "Value", "read_settings"]
+__all__ = ["AGENT", "LIVE", "SETTINGS", "Settings", "Value", "control_group", "read_settings"]
 
 Value = bool | int | float | str | tuple[str, ...]
 
@@ -42,6 +43,15 @@ AGENT: Final = declare(
         "",
         "Where the control socket lies (mode 0700). Empty: gpugoblin in the user's run-time "
         "directory, else `control` in the state directory.",
+    ),
+    Setting(
+        "control_group",
+        "text",
+        "",
+        "",
+        "A group of this system whose members may tell the agent what to do, while everybody may "
+        "look; for agents of the system, with a `control_directory` that others can reach, as "
+        "/run/gpugoblin. Empty: only the agent's own user and root.",
     ),
     Setting("coordinator.address", "text", "", "", "https://host:port of the coordinator."),
     Setting(
@@ -209,6 +219,21 @@ class Settings:
         if runtime and self.path("state_directory") is None:
             return Path(runtime) / "gpugoblin"
         return self.state_directory / "control"
+
+
+def control_group(settings: Settings) -> int | None:
+    """The id of the group that may tell this agent what to do; None for nobody.
+
+    Raises:
+        AgentError: `group_unknown`.
+    """
+    name = settings.text("control_group")
+    if not name:
+        return None
+    try:
+        return grp.getgrnam(name).gr_gid
+    except KeyError as cause:
+        raise AgentError("group_unknown", name=name) from cause
 
 
 def read_settings(path: Path | None) -> Settings:

@@ -6,6 +6,7 @@ all. Must not: hold anything of a computation.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import secrets
@@ -31,6 +32,7 @@ __all__ = [
     "own_directory",
     "refuse_running",
     "refuse_unsafe",
+    "shared_directory",
 ]
 
 S = TypeVar("S", bound=Struct)
@@ -68,6 +70,21 @@ def own_directory(path: Path) -> Path:
     except OSError as cause:
         raise AgentError("state_unsafe", path=path, reason=cause.strerror) from cause
     refuse_unsafe(path)
+    return path
+
+
+def shared_directory(path: Path, is_shared: bool) -> Path:
+    """As `own_directory`; others may look into it where it is shared, and change nothing.
+
+    Raises:
+        AgentError: `state_unsafe`.
+    """
+    if is_shared:
+        with contextlib.suppress(OSError):  # not there yet, or not ours, which is told below
+            path.chmod(0o700)
+    own_directory(path)
+    if is_shared:
+        path.chmod(0o755)
     return path
 
 

@@ -18,6 +18,10 @@ CODES: dict[str, ErrorCode] = {
         what="The setting {name} cannot be changed while the agent runs.",
         next_step="Change it in the configuration file and start the agent again.",
     ),
+    "group_unknown": ErrorCode(
+        what="This system has no group {name}, which `control_group` names.",
+        next_step="Make it (groupadd), or leave `control_group` out.",
+    ),
     "change_malformed": ErrorCode(
         what="{text!r} is no change of a setting.",
         next_step="Write NAME=VALUE, as `gpugoblin settings profile=nights`.",

@@ -11,6 +11,7 @@ from typing import Any
 from app.agent.agent import Agent
 from app.agent.fleet import EngineMaker
 from app.agent.settings import read_settings
+from app.agent.surroundings import Adjust
 from tests.helpers.agent_network import FakeCoordinator, FakeLab, settings_text
 from tests.helpers.agent_plain import plain_engine
 
@@ -48,13 +49,18 @@ class Scene:
             lab.close()
         self.coordinator.close()
 
-    def lend(self, script: Callable[[], Any], make: EngineMaker = plain_engine) -> int:
+    def lend(
+        self,
+        script: Callable[[], Any],
+        make: EngineMaker = plain_engine,
+        adjust: Adjust = lambda machine: machine,
+    ) -> int:
         """Runs an agent while `script` runs in a thread; the agent's exit status."""
 
         async def both() -> int:
             agent = Agent(
                 read_settings(self.config), self.lines.append, make_engine=make,
-                rng=random.Random(5),
+                rng=random.Random(5), adjust=adjust, reread=lambda: read_settings(self.config),
             )  # fmt: skip
             self.agent = agent
             running = asyncio.create_task(agent.run())

@@ -165,6 +165,7 @@ class Compositor:
             self._writer.close()
         if self._server is not None:
             self._server.close()
+        await asyncio.sleep(0.01)  # whoever serves sees the end and leaves
 
     def send(self, sender: int, opcode: int, body: bytes = b"") -> None:
         assert self._writer is not None

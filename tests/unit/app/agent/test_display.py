@@ -10,7 +10,14 @@ import pytest
 
 from app.agent.display import _word, own_findings
 from app.agent.model import CardState, Limits, Model
+from app.probes.board import Report
 from gpugoblin.errors import AgentError
+
+REPORTS = {
+    "play": Report("play", "well", "processes"),
+    "network": Report("network", "absent", "kernel", "nothing here tells"),
+    "idle": Report("idle", "unknown", "", "no source speaks"),
+}
 
 
 def agent(*, ending: bool = False, enrolled: bool = True, **card: Any) -> Any:
@@ -26,6 +33,7 @@ def agent(*, ending: bool = False, enrolled: bool = True, **card: Any) -> Any:
         machine=SimpleNamespace(model=model),
         stopping=stopping,
         is_enrolled=enrolled,
+        around=SimpleNamespace(board=SimpleNamespace(reports=REPORTS)),
         fleet=SimpleNamespace(cards={0: SimpleNamespace(number=0, engine=engine)}),
     )
 
@@ -55,5 +63,7 @@ def test_the_agent_in_one_word() -> None:
 )
 def test_what_it_knows_already(made: Any, well: dict[str, bool]) -> None:
     findings = own_findings(made)
-    assert {finding.subject: finding.is_well for finding in findings} == well
+    told = {finding.subject: finding.is_well for finding in findings}
+    probes = {"probe_play": True, "probe_network": True, "probe_idle": False}
+    assert told == {**well, **probes}
     assert all(finding.is_well or finding.next_step for finding in findings)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from app.agent.settings import read_settings
-from app.agent.state import Enrolment, State, own_directory
+from app.agent.state import Enrolment, State, own_directory, shared_directory
 from app.policy.intent import Intent
 from gpugoblin.errors import AgentError, SettingsError
 from gpugoblin.ids import DeviceId
@@ -114,3 +115,12 @@ def test_a_disk_that_cannot_be_written_keeps_the_old_file(
     monkeypatch.undo()
     assert state.intents()[0].intent == "i1"
     assert not list(state.directory.glob(".intents*"))
+
+
+def test_a_shared_directory_stays_so_over_starts(tmp_path: Path) -> None:
+    directory = tmp_path / "control"
+    for _ in range(2):
+        shared_directory(directory, True)
+        assert stat.S_IMODE(directory.stat().st_mode) == 0o755
+    with pytest.raises(AgentError, match="others may enter"):
+        shared_directory(directory, False)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from app.control.paths import SOCKET_NAME, peer_user, socket_path
+from app.control.paths import SOCKET_NAME, peer_groups, peer_user, socket_path
 
 
 def test_a_socket_in_a_deep_directory(tmp_path: Path) -> None:
@@ -23,6 +23,7 @@ def test_a_socket_in_a_deep_directory(tmp_path: Path) -> None:
         assert (deep / SOCKET_NAME).is_socket()
         connection, _ = listener.accept()
         assert peer_user(connection) == os.geteuid()
+        assert peer_groups(connection) >= {os.getegid(), *os.getgroups()}
         connection.close()
 
 

@@ -19,11 +19,14 @@ from app.control.messages import (
     Answer,
     Hello,
     LeaseItem,
+    Logs,
     Pause,
     Quit,
     Request,
     Resume,
+    Show,
     Status,
+    Subscribe,
     encode,
 )
 from app.control.paths import SOCKET_NAME, socket_path
@@ -141,8 +144,6 @@ def test_a_line_without_end_is_not_read_on(tmp_path: Path) -> None:
 
 
 def test_a_subscriber_who_does_not_read_is_let_go(tmp_path: Path) -> None:
-    from app.control.messages import Subscribe
-
     async def script(server: ControlServer) -> None:
         with socket_path(tmp_path) as path:
             reader, writer = await asyncio.open_unix_connection(path, limit=1024)
@@ -206,3 +207,46 @@ def test_a_handler_is_not_asked_for_what_the_server_knows(tmp_path: Path) -> Non
 
     asyncio.run(whole())
     assert asked == [Quit(2)]
+
+
+def test_a_group_may_tell_and_everybody_else_may_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.control.server.peer_user", lambda _: 4711)
+    groups = {100}
+    monkeypatch.setattr("app.control.server.peer_groups", lambda _: groups)
+
+    def ask() -> None:
+        with ControlClient(tmp_path) as client:
+            assert client.status() == {}
+            with pytest.raises(ControlRefusal, match="may look"):
+                client.ask(Pause(4, "i"))
+            with pytest.raises(ControlRefusal, match="may look"):
+                client.ask(Logs(5))
+        groups.add(7)
+        with ControlClient(tmp_path) as client:
+            assert client.ask(Pause(4, "i")) == Accepted(4, "i", True)
+
+    async def whole() -> None:
+        server = ControlServer(tmp_path, "a", answers, group=7)
+        await server.start()
+        assert stat.S_IMODE((tmp_path / SOCKET_NAME).stat().st_mode) == 0o666
+        await asyncio.to_thread(ask)
+        await server.close()
+
+    asyncio.run(whole())
+
+
+def test_a_page_is_shown_by_whoever_follows(tmp_path: Path) -> None:
+    heard: list[bytes] = []
+
+    def follow() -> None:
+        received = raw(tmp_path, encode(Hello(2)) + encode(Subscribe(1)) + encode(Show(2, "home")))
+        heard.extend(received.splitlines())
+
+    async def script(_: ControlServer) -> None:
+        await asyncio.to_thread(follow)
+
+    serve(tmp_path, script)
+    assert b'{"type":"ShowPage","page":"home"}' in heard
+    assert any(b'"is_new":true' in line for line in heard)
