@@ -96,3 +96,24 @@ def test_a_surprise_tells_the_caller_a_code_only() -> None:
     response = asyncio.run(replies.on_surprise(request(b""), ValueError("secret detail")))
     assert response.status_code == 500
     assert b"secret" not in bytes(response.body)
+
+
+@pytest.mark.parametrize("parts", [[b""], [b"abc"], [b"ab", b"", b"c" * 70_000, b"d"]])
+def test_a_body_comes_in_parts(parts: list[bytes]) -> None:
+    whole = b"".join(parts)
+    assert asyncio.run(replies.whole_body(in_parts(parts), len(whole))) == whole
+    if whole:
+        assert refusal(replies.whole_body(in_parts(parts), len(whole) - 1)) == "body_too_large"
+
+
+def in_parts(parts: list[bytes]) -> Any:
+    last = len(parts) - 1
+    sent = [
+        {"type": "http.request", "body": part, "more_body": at < last}
+        for at, part in enumerate(parts)
+    ]
+
+    async def receive() -> Any:
+        return sent.pop(0)
+
+    return receive
