@@ -13,8 +13,9 @@ import gpugoblin as gg
 from gpugoblin.capture.programs import program_hash
 from tests.helpers.front_ends import PROGRAMS, Program
 from tests.helpers.lazy import compute
+from tests.helpers.torch_programs import torch_or_skip
 
-EXTRAS = ["jax", "onnx"]
+EXTRAS = ["jax", "onnx", "torch"]
 LEAST_EQUAL = 15
 TYPES = {"float32": "float", "int32": "int32"}
 
@@ -26,6 +27,9 @@ def written_for(extra: str, program: Program) -> gg.Array:
     if extra == "jax":
         jax = import_module("jax")
         found = gg.from_jax(lambda *given: program.jax(jax, *given), *arrays)
+    elif extra == "torch":
+        torch = torch_or_skip()
+        found = gg.function(lambda *given: program.torch(torch, *given))(*arrays)
     else:
         onnx = import_module("onnx")
         names = "abcdefg"[: len(arrays)]
@@ -49,6 +53,8 @@ def written_here(program: Program) -> gg.Array:
 @pytest.mark.parametrize("extra", EXTRAS)
 @pytest.mark.parametrize("name", sorted(PROGRAMS))
 def test_the_same_numbers(name: str, extra: str) -> None:
+    if extra == "torch":
+        torch_or_skip()
     pytest.importorskip(extra, reason=f"the extra {extra} is not installed")
     program = PROGRAMS[name]
     expected, found = compute(written_here(program)), compute(written_for(extra, program))
