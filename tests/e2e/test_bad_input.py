@@ -12,7 +12,14 @@ Tested elsewhere, and not again here:
 * hostile labs and coordinators: `tests/e2e/test_agent_hostile.py`; the coordinator's own port,
   database and clock: `tests/e2e/test_coordinator.py`;
 * jobs that do not fit engine, disk, class or executor: `tests/unit/server_stub/node/
-  test_submission.py`.
+  test_submission.py`; what a job that ended keeps: `test_resuming.py`;
+* files of the node that are cut, empty or noise: `tests/unit/server_stub/node/test_service.py`; of
+  the agent, and its full disk: `tests/unit/app/agent/test_state.py`, `test_journal.py`; the
+  coordinator's full disk: `tests/unit/server_stub/coordinator/test_store.py`;
+* peers that never finish a handshake or a request: `tests/unit/gpugoblin/wire/test_entrance.py`,
+  `test_guard.py`;
+* the notice before the first job that leaves the lab: `tests/unit/gpugoblin/client/
+  test_session.py`, and the lab's confirmation: `test_submission.py`.
 """
 
 from __future__ import annotations
@@ -335,6 +342,43 @@ def test_a_port_and_a_state_directory_in_use(network: Network, tmp_path: Path) -
         said = network.programs.log(name).strip().splitlines()
         assert code in said[-1]
         assert len(said) == 2, "what it is, and the next step"
+
+
+def test_a_cancelled_job_goes_on_after_its_node_was_killed(tmp_path: Path) -> None:
+    """Nothing that was verified is computed again, and the bytes are those of one job."""
+    root = Path(tempfile.mkdtemp(prefix="gg-"))
+    root.chmod(0o755)
+    values, place = numbers(4096, 256), tmp_path / "gram.npy"
+    np.save(tmp_path / "x.npy", values)
+    try:
+        with Lab(root) as lab:
+            for kill in (False, True):
+                with gg.connect(lab.address) as session:
+                    x = gg.open(tmp_path / "x.npy")
+                    job = (x @ x.T).save(place, name="gram")
+                    waiting = patience("some more tiles are verified")
+                    begun = job.info.verified
+                    while waiting():
+                        if job.refresh().verified >= begun + 2:
+                            break
+                    job.cancel()
+                    known = session.get("gram").info.verified
+                    refused("job_cancelled", job.wait)
+                if kill:
+                    lab.programs.kill("node")
+                    lab.start()
+            with gg.connect(lab.address):
+                again = (x @ x.T).save(place, name="gram")
+                assert (again.id, again.info.attached) == (job.id, False)
+                assert known <= again.info.verified < again.info.tasks
+                again.wait(90)
+                used = [event.task_index for event in again.events() if event.kind == "used"]
+                assert sorted(used) == list(range(again.info.tasks)), "each task is used once"
+        np.testing.assert_allclose(np.load(place), values @ values.T, rtol=1e-3, atol=1e-3)
+        assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+        assert "Traceback" not in lab.programs.log("node")
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
 
 
 @pytest.fixture

@@ -42,8 +42,10 @@ class Lab:
 
     def start(self) -> None:
         """Starts the node and waits until it listens."""
+        path = self.programs.logs / "node.log"
+        said = len(self.programs.log("node")) if path.exists() else 0  # by an earlier life
         self.programs.start("node", [*NODE, "serve", "--config", str(self.config)])
-        self.programs.await_line("node", r"listening on")
+        self.programs.await_line("node", r"listening on", said)
         waiting = patience("the node's socket is there")
         while waiting():
             if (self.state / "node.sock").exists():
