@@ -28,6 +28,11 @@ from gpugoblin.wire.remote import RemoteError
 __all__ = ["Run"]
 
 
+def _joined(parts: list[NumpyArray]) -> NumpyArray:
+    """Tensors as the flat one that they are parts of."""
+    return np.concatenate([one.reshape(-1) for one in parts])
+
+
 class Run(Job):
     """A training on the lab node. Made by `gg.train`, `gg.get` and `gg.jobs`."""
 
@@ -146,8 +151,7 @@ class Run(Job):
                     raise
 
     def _fetched(self, found: TrainingInfo, version: int) -> Checkpoint:
-        flat: dict[str, NumpyArray] = {}
-        state: list[NumpyArray] = []
+        parts: dict[tuple[str, int], list[NumpyArray]] = {}
         for number, one in enumerate(found.carried):
             array = np.empty(one.shape, DTYPES[one.dtype])
             query: dict[str, str | int] = {"version": version, "number": number}
@@ -155,10 +159,9 @@ class Run(Job):
                 target = memoryview(array.reshape(-1).view(np.uint8).data)
                 path = f"{self._training_path()}/weights"
                 self._link.transport.download(path, target, query=query)
-            if one.kind == "state":
-                state.append(array)
-            else:
-                flat[one.kind] = array
+            parts.setdefault((one.kind, one.slot), []).append(array)
+        flat = {kind: _joined(some) for (kind, _), some in parts.items() if kind != "state"}
+        state = [_joined(some) for (kind, _), some in sorted(parts.items()) if kind == "state"]
         facts = {
             "optimizer": msgspec.json.decode(found.optimizer), "batch": found.batch,
             "micro": found.micro, "seed": found.seed, "shuffle": found.shuffle,

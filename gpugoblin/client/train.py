@@ -173,7 +173,7 @@ def begin(
         "buffers": arrays.send(flat["buffer"]) if "buffer" in flat else None,
         "counts": arrays.send(flat["count"]) if "count" in flat else None,
         "state": tuple(arrays.send(one) for one in (start.state if start else ())),
-        "steps_array": arrays.send(numbers), "keys": arrays.send(keys),
+        "steps_array": arrays.send(numbers), "keys": arrays.send(keys.reshape(-1)),
         "data": tuple(arrays.known(source) for source in examples.sources),
         "fixed": tuple(arrays.send(one) for one in made.fixed),
         "optimizer": msgspec.json.encode(words_of(optimizer)).decode(), "steps": steps,
@@ -268,7 +268,8 @@ def _evaluation(
     return EvaluationSubmit(
         graph=encode(made.graph), slots=made.slots,
         data=tuple(arrays.known(source) for source in examples.sources), every=every,
-        keys=arrays.send(keys) if keyed else None, patience=patience[0], least=patience[1],
+        keys=arrays.send(keys.reshape(-1)) if keyed else None,
+        patience=patience[0], least=patience[1],
     )  # fmt: skip
 
 

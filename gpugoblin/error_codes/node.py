@@ -126,8 +126,9 @@ CODES: dict[str, ErrorCode] = {
     ),
     "training_does_not_fit": ErrorCode(
         what="A task of this training needs {needed}; the {executor} executor's engines offer "
-        "{available} ({largest} in one tensor).",
-        next_step="Choose a smaller micro_batch, or lend engines with more memory.",
+        "{available} ({largest} in one tensor), and stages do not help: {reason}",
+        next_step="Choose a smaller micro_batch, make its largest layer smaller, or lend engines "
+        "with more memory.",
     ),
     "version_gone": ErrorCode(
         what="The weights after {version} steps are not kept here (kept: {known}).",

@@ -128,7 +128,7 @@ class _Packed:
         data = {slot.array: spec for slot, spec in pairs if slot.kind == "data"}
         self.data = {array: builder.input(spec) for array, spec in sorted(data.items())}
         keyed = any(slot.kind == "key" for slot in slots)
-        self.key = builder.input(TensorSpec("int64", (1, 2))) if keyed else None
+        self.key = builder.input(TensorSpec("int64", (2,))) if keyed else None
         fixed: dict[int, tuple[str, int]] = {}
         for slot, spec in pairs:
             if slot.kind == "fixed":

@@ -69,8 +69,9 @@ class RoundsPlan:
     """The plan of a training.
 
     The job's inputs: what is carried from step to step (parameters, buffers, counts, then the
-    state of the optimizer), the numbers of the steps (rounds,), the keys (rounds * micros, 2), the
-    data arrays, the flat fixed arrays, then the data of the evaluation and its keys (parts, 2).
+    state of the optimizer), the numbers of the steps (rounds,), the keys (2 * rounds * micros,),
+    the data arrays, the flat fixed arrays, then the data of the evaluation and its keys
+    (2 * parts,).
     Its results: the losses (rounds,), the norms of gradients (rounds, parameters), the losses of
     the evaluation.
 
@@ -163,15 +164,48 @@ class RoundsPlan:
         rounds, tasks = self._block
         return number * tasks + rounds * self.round_tasks
 
+    @property
+    def lead(self) -> int:
+        """Tasks before the first round."""
+        return 0
+
+    @property
+    def flat(self) -> tuple[TensorSpec, ...]:
+        """The arrays that what is carried begins as, the first of the job's inputs."""
+        return self.carried
+
+    @property
+    def parts(self) -> tuple[tuple[str, int], ...]:
+        """What each carried tensor is: a kind of `CARRIED`, or `state` with its number."""
+        own = self.micro.carried
+        state = len(self.carried) - len(own)
+        return (*((kind, 0) for kind in own), *(("state", slot) for slot in range(state)))
+
+    @property
+    def steps(self) -> dict[int, tuple[int, ...]]:
+        """Place in a round of each task that steps, and which carried tensors it gives."""
+        return {self.round_tasks - 1: tuple(range(len(self.carried)))}
+
+    @property
+    def stages(self) -> int:
+        return 1
+
+    def graphs(self) -> list[Graph]:
+        """Every graph of it."""
+        found = [self.micro.graph, self.step, *self.sums.values()]
+        if self.evaluation is not None:
+            found += [self.evaluation.micro.graph, self.evaluation.score]
+        return found
+
     # The job's arrays.
 
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:
-        keys = TensorSpec("int64", (self.rounds * self.micros, 2))
+        keys = TensorSpec("int64", (2 * self.rounds * self.micros,))
         before = (*self.carried, TensorSpec("int64", (self.rounds,)), keys)
         found = (*before, *self.data, *self.fixed, *self.evaluated)
         if self.evaluation is not None and self.evaluation.micro.keyed:
-            return (*found, TensorSpec("int64", (self.evaluation.parts, 2)))
+            return (*found, TensorSpec("int64", (2 * self.evaluation.parts,)))
         return found
 
     @property
@@ -219,8 +253,8 @@ class RoundsPlan:
             region = Region((0,) * spec.rank, (len(rows), *spec.shape[1:]))
             inputs.append(ArrayRegion(self._data + place, region, rows))
         if self.micro.keyed:
-            row = turn * self.micros + number
-            inputs.append(ArrayRegion(self._steps + 1, Region((row, 0), (row + 1, 2))))
+            at = 2 * (turn * self.micros + number)
+            inputs.append(ArrayRegion(self._steps + 1, Region((at,), (at + 2,))))
         for place, spec in enumerate(self.fixed):
             inputs.append(ArrayRegion(self._data + len(self.data) + place, _whole(spec)))
         places = self._kept(self.micro.graph)
@@ -269,7 +303,7 @@ class RoundsPlan:
             region = Region(start, (stop, *spec.shape[1:]))
             inputs.append(ArrayRegion(found.arrays + place, region))
         if found.micro.keyed:
-            inputs.append(ArrayRegion(found.key, Region((part, 0), (part + 1, 2))))
+            inputs.append(ArrayRegion(found.key, Region((2 * part,), (2 * part + 2,))))
         for place, spec in enumerate(self.fixed):
             inputs.append(ArrayRegion(self._data + len(self.data) + place, _whole(spec)))
         places = self._kept(found.micro.graph)
@@ -294,10 +328,7 @@ class RoundsPlan:
     @cached_property
     def _costs(self) -> dict[int, tuple[int, int]]:
         """Flops and memory by the identity of a graph: there are few, each serves many tasks."""
-        graphs = [self.micro.graph, self.step, *self.sums.values()]
-        if self.evaluation is not None:
-            graphs += [self.evaluation.micro.graph, self.evaluation.score]
-        return {id(graph): (cost(graph).flops, bound(graph)) for graph in graphs}
+        return {id(graph): (cost(graph).flops, bound(graph)) for graph in self.graphs()}
 
     def _planned(
         self, index: int, graph: Graph, inputs: Sequence[Source], outputs: Sequence[OutputPlace],

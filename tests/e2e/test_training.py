@@ -142,3 +142,30 @@ def test_a_loop_of_ones_own(lab: Session) -> None:
     assert gg.jobs() == []
     for one, other in zip(model.parameters(), plain.parameters(), strict=True):
         assert (one - other).abs().max() < 1e-4
+
+
+@pytest.mark.parametrize("name", ["transformer", "text", "physics", "diffusion", "graph"])
+def test_the_examples_follow_pytorch(lab: Session, name: str) -> None:
+    from examples.training_problems import PROBLEMS
+    from gpugoblin.client.train_model import _takes_model
+
+    torch.manual_seed(0)
+    problem = PROBLEMS[name]()
+    run = gg.train(
+        problem.model, loss=problem.loss, data=problem.data, optimizer=problem.optimizer, steps=3,
+        batch=problem.batch, micro_batch=problem.micro, name=name,
+    ).wait(timeout=100)  # fmt: skip
+    kind = getattr(torch.optim, type(problem.optimizer).__name__)
+    optimizer = kind(problem.model.parameters(), lr=problem.optimizer.rate)
+    order = Order(len(problem.data[0]), problem.batch, 0)
+    for step in range(3):
+        rows = list(order.rows(step, 0, problem.batch))
+        batch = [torch.from_numpy(np.asarray(one)[rows]) for one in problem.data]
+        if _takes_model(problem.loss):
+            loss = problem.loss(problem.model, *batch)
+        else:
+            loss = problem.loss(problem.model(*batch[:-1]), batch[-1])
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        assert run.losses[step] == pytest.approx(loss.item(), rel=1e-4)

@@ -83,7 +83,7 @@ class TrainingSubmit(Struct, frozen=True, forbid_unknown_fields=True):
         tensors: the model's own, by name.
         parameters, buffers, counts: flat arrays before the first step.
         state: of the optimizer, flat, as an earlier run left it; empty: zeros.
-        steps_array, keys: int64, the number of each step, and (seed, number) of each micro-batch.
+        steps_array, keys: int64, the number of each step, and two of each micro-batch, in a row.
         data: arrays whose rows are examples. fixed: flat arrays that never change.
         optimizer: its words (`gpugoblin.optim.words`).
         first_step: steps that earlier runs have done.
@@ -123,12 +123,14 @@ class TrainingSubmit(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class CarriedTensor(Struct, frozen=True, forbid_unknown_fields=True):
-    """A flat tensor that goes from step to step: a part of a checkpoint."""
+    """A tensor that goes from step to step: a part of a checkpoint. Those of one kind and slot are,
+    in order, parts of one flat tensor."""
 
     kind: Literal["parameter", "buffer", "count", "state"]
     dtype: Literal["float32", "int64"]
     shape: Shape
     nbytes: Count
+    slot: Annotated[int, Meta(ge=0, le=8191)] = 0
 
 
 @message("training.info", sender="node", receiver="client", max_bytes=16 * 1024 * 1024)
@@ -139,6 +141,7 @@ class TrainingInfo(Struct, frozen=True, forbid_unknown_fields=True):
         steps: how many it is to do; done: how many are done and verified, in this run.
         version: number of the newest weights: steps done since the very first run.
         versions: those that are kept.
+        stages: into how many the model is cut; 1 where an engine holds it.
         ended_early: why it ended before its last step, in words; empty otherwise.
     """
 
@@ -148,6 +151,7 @@ class TrainingInfo(Struct, frozen=True, forbid_unknown_fields=True):
     done: Count
     version: Count
     versions: Annotated[tuple[Count, ...], Meta(max_length=100_000)]
+    stages: Count
     batch: Steps
     micro: Steps
     every: Annotated[int, Meta(ge=0, le=10_000_000)]

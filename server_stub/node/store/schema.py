@@ -83,7 +83,7 @@ STATEMENTS: Final[tuple[str, ...]] = (
     "create table training(job text primary key, program blob not null, arrays text not null,"
     " done integer not null default 0, seen integer not null default 0,"
     " ended_early text not null default '', first_step integer not null default 0,"
-    " keep_every integer not null default 0) without rowid",
+    " keep_every integer not null default 0, geometry text not null) without rowid",
     "create table checkpoint(job text not null, version integer not null, slot integer not null,"
     " blob text not null, primary key(job, version, slot)) without rowid",
     # state/leases.py

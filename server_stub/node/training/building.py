@@ -23,7 +23,10 @@ from gpugoblin.optim.words import optimizer_of
 from gpugoblin.plan.microbatches import Slot, loss_graph, micro_batch
 from gpugoblin.plan.order import Order
 from gpugoblin.plan.rounds import GROUP, Evaluation, RoundsPlan
+from gpugoblin.plan.spec import Limits
+from gpugoblin.plan.staged_rounds import StagedPlan
 from gpugoblin.wire.messages.training import EvaluationSubmit, GraphSlot, TrainingSubmit
+from server_stub.node.training.staging import Staging, staged_plan
 from server_stub.node.training.stepping import (
     Parameter,
     Stepping,
@@ -33,15 +36,20 @@ from server_stub.node.training.stepping import (
     sum_of,
 )
 
-__all__ = ["ArraySpecs", "carried_specs", "graph_of", "make_plan", "read_plan"]
+__all__ = ["AnyPlan", "ArraySpecs", "graph_of", "make_plan", "read_plan", "staged", "whole_plan"]
 
 
 class ArraySpecs(Struct, frozen=True):
-    """Shapes and dtypes of the arrays that a training reads: (dtype, shape) of each."""
+    """Shapes and dtypes of the arrays that a training reads, (dtype, shape) of each; and, where the
+    model is cut into stages, the limits that they were cut for."""
 
     data: tuple[tuple[str, tuple[int, ...]], ...]
     fixed: tuple[tuple[str, tuple[int, ...]], ...]
     evaluated: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    stages_within: Limits | None = None
+
+
+AnyPlan = RoundsPlan | StagedPlan
 
 
 def graph_of(data: bytes, numeric_class: str) -> Graph:
@@ -95,8 +103,44 @@ def _require_arrays(what: str, graph: Sequence[TensorSpec], given: Sequence[Tens
         raise PlanError("training_malformed", reason=reason)
 
 
-def make_plan(message: TrainingSubmit, arrays: ArraySpecs) -> RoundsPlan:
-    """The plan of a training.
+def make_plan(message: TrainingSubmit, arrays: ArraySpecs) -> AnyPlan:
+    """The plan of a training: whole, or in stages where the specs say so.
+
+    Raises:
+        GoblinError: as `whole_plan` and `staged`.
+    """
+    if arrays.stages_within is None:
+        return whole_plan(message, arrays)
+    return staged(message, arrays, arrays.stages_within)
+
+
+def staged(message: TrainingSubmit, arrays: ArraySpecs, limits: Limits) -> StagedPlan:
+    """The plan of a training whose model is cut into stages.
+
+    Raises:
+        PlanError: `plan_layer_does_not_fit`, and as `whole_plan`.
+    """
+    if message.evaluation is not None:
+        reason = "evaluation needs a model that an engine can hold"
+        raise PlanError("training_malformed", reason=reason)
+    loss = graph_of(message.graph, message.numeric_class)
+    slots = tuple(_slots(message.slots))
+    micro = micro_batch(loss, slots, message.updates)
+    _parameters(message, micro.graph.inputs[0].count)
+    data = _specs(arrays.data)
+    _require_arrays("data", micro.graph.inputs[1 : 1 + micro.data], data)
+    names = {one.offset: one.name for one in message.tensors if one.kind == "parameter"}
+    staging = Staging(
+        loss, slots, names, _optimizer(message), message.clip_norm, message.batch // message.micro,
+        message.micro, message.steps, message.first_step,
+        Order(data[0].shape[0], message.batch, message.seed, message.shuffle), data,
+        _specs(arrays.fixed),
+    )  # fmt: skip
+    return staged_plan(staging, limits)
+
+
+def whole_plan(message: TrainingSubmit, arrays: ArraySpecs) -> RoundsPlan:
+    """The plan of a training whose micro-batches are tasks.
 
     Raises:
         PlanError: `training_malformed`, `nothing_trainable`, `loss_not_one_number`,
@@ -162,19 +206,8 @@ def _evaluated(
     )  # fmt: skip
 
 
-def carried_specs(message: TrainingSubmit) -> tuple[TensorSpec, ...]:
-    """Parameters, buffers and counts, then the state of the optimizer, as they are carried."""
-    loss = graph_of(message.graph, message.numeric_class)
-    micro = micro_batch(loss, _slots(message.slots), message.updates)
-    flat = micro.graph.inputs[0]
-    stepping = Stepping(
-        micro, _optimizer(message), _parameters(message, flat.count), 1, 1, message.clip_norm
-    )
-    return (*micro.graph.inputs[: len(micro.carried)], *state_specs(stepping))
-
-
 @lru_cache(maxsize=16)
-def read_plan(program: bytes, arrays: str) -> RoundsPlan:
+def read_plan(program: bytes, arrays: str) -> AnyPlan:
     """The plan of a stored training.
 
     Raises:

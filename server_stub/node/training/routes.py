@@ -16,7 +16,6 @@ from starlette.responses import Response, StreamingResponse
 
 from gpugoblin.errors import NodeError
 from gpugoblin.ids import fresh_id
-from gpugoblin.plan.rounds import RoundsPlan
 from gpugoblin.units import MIB
 from gpugoblin.wire.messages.training import (
     CarriedTensor,
@@ -125,23 +124,23 @@ def _info(tx: Tx, job: str) -> TrainingInfo:
     row = _row(tx, job)
     message = msgspec.json.decode(row.program, type=TrainingSubmit)
     plan = building.read_plan(row.program, row.arrays)
-    kinds = [*plan.micro.carried, *("state" for _ in plan.carried[len(plan.micro.carried) :])]
     carried = tuple(
-        CarriedTensor(kind, spec.dtype, spec.shape, spec.nbytes)  # type: ignore[arg-type]
-        for kind, spec in zip(kinds, plan.carried, strict=True)
+        CarriedTensor(kind, spec.dtype, spec.shape, spec.nbytes, slot)  # type: ignore[arg-type]
+        for (kind, slot), spec in zip(plan.parts, plan.carried, strict=True)
     )
     info = jobs.info(tx, job)
     evaluation = message.evaluation
     return TrainingInfo(
         job=info, steps=message.steps, first_step=row.first_step, done=row.done,
         version=row.first_step + row.done, versions=tuple(rows.versions(tx, job)),
+        stages=plan.stages,
         batch=message.batch, micro=message.micro, every=evaluation.every if evaluation else 0,
         tensors=message.tensors, carried=carried, optimizer=message.optimizer, seed=message.seed,
         shuffle=message.shuffle, content=info.content, ended_early=row.ended_early,
     )  # fmt: skip
 
 
-def _round(tx: Tx, row: rows.TrainingRow, plan: RoundsPlan, turn: int) -> RoundRow:
+def _round(tx: Tx, row: rows.TrainingRow, plan: building.AnyPlan, turn: int) -> RoundRow:
     """What happened in one round, from the rows of its tasks and leases."""
     first, last = plan.first_task(turn), plan.step_task(turn)
     tasks = tx.rows(

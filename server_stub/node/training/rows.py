@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import msgspec
+from msgspec import Struct
+
 from gpugoblin.errors import NodeError
 from gpugoblin.plan.rounds import STEP_AFFINITY
 from server_stub.node.state import blobs
@@ -16,8 +19,46 @@ from server_stub.node.state.tasks import TaskRow
 from server_stub.node.state.words import Step
 from server_stub.node.store.protocol import Tx
 
-__all__ = ["TrainingRow", "add", "carried_blobs", "end_early", "forget", "load", "running", "seen",
-           "used", "versions"]  # fmt: skip
+__all__ = [
+    "Geometry",
+    "TrainingRow",
+    "add",
+    "carried_blobs",
+    "end_early",
+    "forget",
+    "load",
+    "running",
+    "seen",
+    "used",
+    "versions",
+]
+
+
+class Geometry(Struct, frozen=True):
+    """Where in the numbering of a training's tasks its steps are.
+
+    Args:
+        lead: tasks before the first round. round_tasks: of each.
+        every, extra: after so many rounds, so many tasks of an evaluation; 0: never.
+        steps: place in a round of each task that steps -> which carried tensors it gives.
+        tensors: how many are carried.
+    """
+
+    lead: int
+    round_tasks: int
+    every: int
+    extra: int
+    steps: dict[int, tuple[int, ...]]
+    tensors: int
+
+    def carried(self, number: int) -> tuple[int, ...] | None:
+        """Which carried tensors the outputs of a task are; None where it is no step."""
+        rest = number - self.lead
+        if self.every:
+            rest %= self.every * self.round_tasks + self.extra
+            if rest >= self.every * self.round_tasks:
+                return None
+        return self.steps.get(rest % self.round_tasks) if rest >= 0 else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +68,7 @@ class TrainingRow:
     Args:
         program: the message that it began with. arrays: the specs of what it reads.
         done: rounds that are done. seen: those whose numbers have been looked at.
-        keep_every: weights of every so many steps stay.
+        keep_every: weights of every so many steps stay. geometry: where its steps are.
     """
 
     job: str
@@ -38,23 +79,28 @@ class TrainingRow:
     ended_early: str
     first_step: int
     keep_every: int
+    geometry: Geometry
 
 
-_COLUMNS = "job, program, arrays, done, seen, ended_early, first_step, keep_every"
+_COLUMNS = "job, program, arrays, done, seen, ended_early, first_step, keep_every, geometry"
+_GEOMETRY = msgspec.json.Decoder(Geometry)
 
 
 def load(tx: Tx, job: str) -> TrainingRow | None:
     """The row of a job, or None where it is no training."""
     row = tx.one(f"select {_COLUMNS} from training where job = ?", (job,))  # noqa: S608 - constant
-    return None if row is None else TrainingRow(*row)
+    if row is None:
+        return None
+    values = [*row[:-1], _GEOMETRY.decode(row[-1])]
+    return TrainingRow(*values)
 
 
 def add(step: Step, row: TrainingRow) -> None:
     """A training that begins."""
     step.tx.change(
-        f"insert into training({_COLUMNS}) values(?, ?, ?, ?, ?, ?, ?, ?)",
+        f"insert into training({_COLUMNS}) values(?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (row.job, row.program, row.arrays, row.done, row.seen, row.ended_early, row.first_step,
-         row.keep_every),
+         row.keep_every, msgspec.json.encode(row.geometry).decode()),
     )  # fmt: skip
 
 
@@ -78,30 +124,46 @@ def end_early(step: Step, job: str, words: str) -> None:
 
 
 def used(step: Step, task: TaskRow) -> None:
-    """A task is used: where it ends a round, its weights are the newest from here on."""
+    """A task is used: where the steps of its round are all used, its weights are the newest."""
     if task.affinity != STEP_AFFINITY:
         return
-    row = step.tx.one(
-        "update training set done = done + 1 where job = ? returning first_step + done, keep_every",
-        (task.job,),
-    )
+    row = load(step.tx, task.job)
     if row is None:
         return
-    version, keep_every = row
+    places = row.geometry.carried(task.number)
+    if places is None:
+        return
+    version = task.weight_version + 1
+    _hold(step, task, version, places)
+    held = step.tx.one(
+        "select count(*) from checkpoint where job = ? and version = ?", (task.job, version)
+    )
+    if held is None or held[0] < row.geometry.tensors:
+        return
+    step.tx.change(
+        "update training set done = ? where job = ?", (version - row.first_step, task.job)
+    )
+    for (old,) in step.tx.rows(
+        "select distinct version from checkpoint where job = ? and version < ?"
+        " and (? = 0 or version % max(1, ?) != 0)",
+        (task.job, version, row.keep_every, row.keep_every),
+    ):
+        _let_go(step, task.job, old)
+
+
+def _hold(step: Step, task: TaskRow, version: int, places: tuple[int, ...]) -> None:
     kept = step.tx.rows(
         "select slot, blob, nbytes from task_output where task = ? and array is null"
         " and blob is not null order by slot",
         (task.id,),
     )
     for slot, blob, nbytes in kept:
-        blobs.hold(step, blob, nbytes)
-        step.tx.change("insert into checkpoint values(?, ?, ?, ?)", (task.job, version, slot, blob))
-    for (old,) in step.tx.rows(
-        "select distinct version from checkpoint where job = ? and version < ?"
-        " and (? = 0 or version % max(1, ?) != 0)",
-        (task.job, version, keep_every, keep_every),
-    ):
-        _let_go(step, task.job, old)
+        if slot < len(places):
+            blobs.hold(step, blob, nbytes)
+            step.tx.change(
+                "insert into checkpoint values(?, ?, ?, ?)",
+                (task.job, version, places[slot], blob),
+            )
 
 
 def _let_go(step: Step, job: str, version: int) -> None:

@@ -52,11 +52,14 @@ def _tensors(stepping: Stepping) -> list[TensorSpec]:
     return [TensorSpec("float32", one.shape) for one in stepping.parameters]
 
 
+def _state(stepping: Stepping) -> list[TensorSpec]:
+    """The state of the optimizer as it sees it."""
+    return [slot.spec for spec in _tensors(stepping) for slot in stepping.optimizer.slots(spec)]
+
+
 def state_specs(stepping: Stepping) -> tuple[TensorSpec, ...]:
-    """The state of the optimizer, as it is carried."""
-    return tuple(
-        slot.spec for spec in _tensors(stepping) for slot in stepping.optimizer.slots(spec)
-    )
+    """The state of the optimizer as it is carried: flat."""
+    return tuple(TensorSpec(spec.dtype, (spec.count,)) for spec in _state(stepping))
 
 
 def _added(builder: GraphBuilder, values: Sequence[int]) -> int:
@@ -101,7 +104,11 @@ def step_graph(stepping: Stepping) -> Graph:
     micro = stepping.micro
     builder = GraphBuilder()
     weights = [builder.input(spec) for spec in micro.graph.inputs[: len(micro.carried)]]
-    state = [builder.input(spec) for spec in state_specs(stepping)]
+    carried_state = [builder.input(spec) for spec in state_specs(stepping)]
+    state = [
+        reshaped(builder, value, spec.shape)
+        for value, spec in zip(carried_state, _state(stepping), strict=True)
+    ]
     number = builder.input(TensorSpec("int64", (1,)))
     given = [
         [builder.input(spec) for _ in range(stepping.givers)] for spec in micro.graph.output_specs()
@@ -118,7 +125,8 @@ def step_graph(stepping: Stepping) -> Graph:
     fresh = [after, *written, *kept]
     sane = _finite(builder, loss, norms)
     carried = [
-        _chosen(builder, sane, new, old) for new, old in zip(fresh, [*weights, *state], strict=True)
+        _chosen(builder, sane, new, old)
+        for new, old in zip(fresh, [*weights, *carried_state], strict=True)
     ]
     return builder.build([*carried, loss, norms])
 
@@ -149,7 +157,7 @@ def _updated(
         own, left = left[:count], left[count:]
         found, later = optimizer.update(builder, shared, value, one, own)
         after.append(reshaped(builder, found, (builder.spec(found).count,)))
-        kept.extend(later)
+        kept.extend(reshaped(builder, one, (builder.spec(one).count,)) for one in later)
     whole = after[0] if len(after) == 1 else builder.add("concat", after, axis=0)
     return whole, kept
 

@@ -13,7 +13,7 @@ import msgspec
 
 from gpugoblin.blobs.files import io_errors, require_space
 from gpugoblin.catalog.spec import TensorSpec
-from gpugoblin.errors import NodeError
+from gpugoblin.errors import NodeError, PlanError
 from gpugoblin.graph.exact import not_exact
 from gpugoblin.graph.serialize import encode, graph_hash
 from gpugoblin.hashing import JOB, digest
@@ -31,8 +31,8 @@ from server_stub.node.state import arrays, jobs
 from server_stub.node.state.arrays import ArrayRow, NewArray
 from server_stub.node.state.words import Step
 from server_stub.node.store.protocol import Tx
-from server_stub.node.training import rows
-from server_stub.node.training.building import ArraySpecs, make_plan
+from server_stub.node.training import building, rows
+from server_stub.node.training.building import AnyPlan, ArraySpecs
 
 __all__ = ["submit"]
 
@@ -70,11 +70,10 @@ async def submit(node: Node, owner: str, message: TrainingSubmit) -> JobInfo:
         raise NodeError("audited_not_offered")
     named = await node.store.read(lambda tx: _arrays(tx, owner, message))
     await asyncio.gather(*(submission.describe_again(node, row) for row in named.all()))
-    plan = await asyncio.to_thread(make_plan, message, named.specs())
-    _require_class(message, plan)
     executor, fleet = await _choose(node, message)
     limits = Limits(fleet.memory_bytes, fleet.threads, min(fleet.slot_bytes, fleet.memory_bytes))
-    _require_fit(plan, limits, executor)
+    plan, specs = await asyncio.to_thread(_plan, message, named.specs(), limits, executor)
+    _require_class(message, plan)
     local, grid = await node.local.capabilities(), await node.grid.capabilities()
     summary = plan.summary()
     write = await asyncio.to_thread(node.disk.bytes_per_s, summary.bytes_out)
@@ -85,7 +84,7 @@ async def submit(node: Node, owner: str, message: TrainingSubmit) -> JobInfo:
     held = limits.memory_bytes if executor == "local" else 2 * summary.memory_bound_bytes
     reply = estimate.as_reply(summary, found, executor, held)
     content = _content(message, named)
-    graph = plan.micro.graph
+    graph = building.graph_of(message.graph, message.numeric_class)
     if message.dry_run:
         return submission.planned(node, owner, message.name, graph, content, reply)
     attached = await node.store.read(
@@ -114,11 +113,11 @@ async def submit(node: Node, owner: str, message: TrainingSubmit) -> JobInfo:
         limits=write_limits(limits), speculative=0, plan=reply,
     )  # fmt: skip
     program = msgspec.json.encode(message)
-    specs = msgspec.json.encode(named.specs()).decode()
+    known = msgspec.json.encode(specs).decode()
 
     def also(step: Step, job: str) -> None:
         row = rows.TrainingRow(
-            job, program, specs, 0, 0, "", message.first_step, message.keep_every
+            job, program, known, 0, 0, "", message.first_step, message.keep_every, _geometry(plan)
         )
         rows.add(step, row)
 
@@ -148,10 +147,10 @@ def _arrays(tx: Tx, owner: str, message: TrainingSubmit) -> _Named:
     )
 
 
-def _require_class(message: TrainingSubmit, plan: RoundsPlan) -> None:
+def _require_class(message: TrainingSubmit, plan: AnyPlan) -> None:
     if message.numeric_class != "exact":
         return
-    for graph in (plan.micro.graph, plan.step):
+    for graph in plan.graphs():
         culprit = not_exact(graph)
         if culprit is not None:
             raise NodeError("class_not_for_graph", operator=culprit)
@@ -175,17 +174,48 @@ async def _choose(node: Node, message: TrainingSubmit) -> tuple[str, Fleet]:
     return "local", local
 
 
-def _require_fit(plan: RoundsPlan, limits: Limits, executor: str) -> None:
-    graphs = [plan.micro.graph, plan.step, *plan.sums.values()]
+def _plan(
+    message: TrainingSubmit, specs: ArraySpecs, limits: Limits, executor: str
+) -> tuple[AnyPlan, ArraySpecs]:
+    """The plan whose micro-batches are tasks, or, where no engine holds them, one in stages."""
+    whole = building.whole_plan(message, specs)
+    if not _misfit(whole, limits):
+        return whole, specs
+    cut = msgspec.structs.replace(specs, stages_within=limits)
+    try:
+        plan = building.staged(message, cut, limits)
+    except PlanError as error:
+        raise _too_large(_misfit(whole, limits), limits, executor, str(error)) from error
+    needed = _misfit(plan, limits)
+    if needed:
+        reason = "Its stages fit, but not the step of its largest tensor."
+        raise _too_large(needed, limits, executor, reason)
+    return plan, cut
+
+
+def _misfit(plan: AnyPlan, limits: Limits) -> int:
+    """Bytes of the largest task where one does not fit, else 0."""
     largest = max(
-        spec.nbytes for graph in graphs for spec in (*graph.inputs, *graph.output_specs())
+        spec.nbytes for graph in plan.graphs() for spec in (*graph.inputs, *graph.output_specs())
     )
     needed = plan.summary().memory_bound_bytes
-    if needed > limits.memory_bytes or largest > limits.slot_bytes:
-        raise NodeError(
-            "training_does_not_fit", needed=format_bytes(needed), executor=executor,
-            available=format_bytes(limits.memory_bytes), largest=format_bytes(limits.slot_bytes),
-        )  # fmt: skip
+    fits = needed <= limits.memory_bytes and largest <= limits.slot_bytes
+    return 0 if fits else max(needed, largest)
+
+
+def _too_large(needed: int, limits: Limits, executor: str, reason: str) -> NodeError:
+    return NodeError(
+        "training_does_not_fit", needed=format_bytes(needed), executor=executor, reason=reason,
+        available=format_bytes(limits.memory_bytes), largest=format_bytes(limits.slot_bytes),
+    )  # fmt: skip
+
+
+def _geometry(plan: AnyPlan) -> rows.Geometry:
+    held = plan.evaluation if isinstance(plan, RoundsPlan) else None
+    every, extra = (held.every, held.parts + 1) if held else (0, 0)
+    return rows.Geometry(
+        plan.lead, plan.round_tasks, every, extra, plan.steps, len(plan.carried)
+    )  # fmt: skip
 
 
 def _content(message: TrainingSubmit, named: _Named) -> str:
@@ -205,10 +235,10 @@ def _content(message: TrainingSubmit, named: _Named) -> str:
     return digest(JOB, framed)
 
 
-async def _inputs(node: Node, owner: str, plan: RoundsPlan, named: _Named) -> list[str]:
+async def _inputs(node: Node, owner: str, plan: AnyPlan, named: _Named) -> list[str]:
     """The job's input arrays in the plan's order, each as the plan wants it."""
     carried = list(named.carried)
-    for spec in plan.carried[len(carried) :]:
+    for spec in plan.flat[len(carried) :]:
         carried.append(await _zeros(node, owner, spec))
     found = [
         *carried, *named.numbers, *named.data, *named.fixed, *named.evaluated, *named.keys

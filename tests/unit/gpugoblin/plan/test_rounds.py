@@ -67,7 +67,7 @@ def play(plan: RoundsPlan, arrays: list[Array]) -> tuple[list[Array], Array]:
 
 def inputs_of(plan: RoundsPlan, steps: int) -> list[Array]:
     numbers = np.arange(steps, dtype=np.int64)
-    keys = np.zeros((steps * plan.micros, 2), np.int64)
+    keys = np.zeros(2 * steps * plan.micros, np.int64)
     return [np.zeros(4, np.float32), numbers, keys, *MODEL.data]
 
 
