@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from gpugoblin.capture.reductions import *
     from gpugoblin.capture.refusals import *
     from gpugoblin.capture.scalar_functions import *
+    from gpugoblin.capture.special_functions import *
     from gpugoblin.capture.torch.capturing import capture as capture
     from gpugoblin.capture.torch.checking import check as check
     from gpugoblin.client.certificate import JobCertificate as JobCertificate
@@ -102,6 +103,10 @@ _NAMES: Final = {
         log2 logical_and logical_not logical_or logical_xor maximum minimum multiply negative
         not_equal pow reciprocal remainder round rsqrt sigmoid sign sin sinh sqrt square subtract
         tan tanh trunc
+    """,
+    "gpugoblin.capture.special_functions": """
+        bitwise_count bitwise_right_shift_unsigned cbrt digamma erfc erfinv fmax fmin lgamma
+        round_bfloat16 round_float16 round_tf32 sinc softplus truncate_divide xlogy
     """,
     "gpugoblin.capture.torch.checking": "check",
     "gpugoblin.client.certificate": "JobCertificate",

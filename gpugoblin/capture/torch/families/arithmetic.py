@@ -22,7 +22,7 @@ __all__: list[str] = []
 _FLOAT_UNARY: Final = (
     *("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt", "rsqrt", "sin", "cos"),
     *("tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "erf", "erfc", "sigmoid"),
-    *("lgamma", "digamma"),
+    *("lgamma", "digamma", "sinc"),
 )
 _SAME_UNARY: Final = ("sign", "floor", "ceil", "trunc")
 _COMPARE: Final = ("eq", "ne", "lt", "le", "gt", "ge")
@@ -55,6 +55,8 @@ def _compare(function: str) -> Callable[..., Any]:
 
 for _name in _FLOAT_UNARY:
     register(_name, either(_name)(_float_unary(_name)))
+register("erfinv", _float_unary("erfinv"))
+register("erf_inv", _float_unary("erfinv"))
 for _name in _SAME_UNARY:
     register(_name, _same_unary(_name))
 for _name in _COMPARE:

@@ -54,8 +54,8 @@ def pinv(c: Context, a: Value, *given: Any, hermitian: bool = False, **named: An
     left, sizes, right = c.ops("svd", [a])
     rank = len(c.shape(a))
     largest = c.reduce("max", sizes, (rank - 2,), keepdims=True)
-    absolute = _cutoff(c, named.get("atol"), 0.0)
-    relative = _cutoff(c, named.get("rtol"), max(rows, columns) * 2.0**-23)
+    absolute = _cutoff(c, named.get("atol"), 0.0, c.dtype(a))
+    relative = _cutoff(c, named.get("rtol"), max(rows, columns) * 2.0**-23, c.dtype(a))
     cut = c.call("max", absolute, c.call("mul", largest, relative))
     zero, one = c.number(0.0, c.dtype(a)), c.number(1.0, c.dtype(a))
     kept = c.call("gt", sizes, cut)
@@ -68,10 +68,10 @@ def pinv(c: Context, a: Value, *given: Any, hermitian: bool = False, **named: An
     return product(c, scaled, c.permute(left, turn))  # type: ignore[no-any-return]
 
 
-def _cutoff(c: Context, given: Any, otherwise: float) -> Value:
+def _cutoff(c: Context, given: Any, otherwise: float, dtype: str) -> Value:
     if isinstance(given, Value):
-        return given
-    return c.number(otherwise if given is None else float(given), "float32")
+        return c.cast(given, dtype)
+    return c.number(otherwise if given is None else float(given), dtype)
 
 
 @aten("cholesky_inverse")
