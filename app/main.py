@@ -15,6 +15,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from app.control.texts import speak, wanted_language
 from gpugoblin.errors import AgentError, GoblinError
 
 if TYPE_CHECKING:
@@ -62,6 +63,8 @@ def agent_command(arguments: Sequence[str]) -> int:
     Raises GoblinError; whoever called it prints that.
     """
     options = _parser().parse_args(arguments)
+    if options.verb != "run":  # an agent's log is read by others than its owner: it stays English
+        speak(wanted_language())
     run: Callable[[argparse.Namespace], int] = options.run
     return run(options)
 

@@ -31,6 +31,7 @@ AREAS: dict[str, tuple[str, ...]] = {
     "catalog": ("graph_tools", "onnx_nodes", "catalog_speed"),
     "lending": ("lending_input", "lending_stop", "lending_agent"),
     "zoo": ("zoo",),
+    "desktop": ("window",),
 }
 
 

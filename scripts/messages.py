@@ -1,40 +1,98 @@
-"""Brings the catalogs of the pages up to date with the texts in the code.
+"""Brings the catalogs of translations up to date with the texts in the code.
 
     .venv/bin/python scripts/messages.py
 
-New texts are added without a translation, those that are gone are removed; what is missing is
-printed. A test fails as long as something is.
+Two programs speak to people: the coordinator's pages and letters, and the contributor's window and
+commands. New texts are added without a translation, those that are gone are removed; what is
+missing is printed. A test fails as long as something is.
 """
 
 from __future__ import annotations
 
+import io
 import sys
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from babel.messages.catalog import Catalog
+from babel.messages.extract import extract
 from babel.messages.pofile import read_po, write_po
 
-from server_stub.coordinator.web.languages import CATALOGS, DEFAULT, LANGUAGES
+from app.control import texts, words
+from server_stub.coordinator.web import languages
 from server_stub.coordinator.web.messages import extracted
+
+APP = texts.CATALOGS.parent
 
 
 def main() -> int:
-    texts = extracted()
+    """Writes every catalog; 1 when a translation is missing."""
+    missing = _write(languages.CATALOGS, languages.LANGUAGES, list(extracted()))
+    missing += _write(texts.CATALOGS, texts.LANGUAGES, app_texts())
+    return 1 if missing else 0
+
+
+def app_texts() -> list[str]:
+    """Every text of the window and of the commands, in English, sorted."""
+    found: set[str] = set()
+    for path in [*sorted((APP / "ui").rglob("*.py")), *sorted((APP / "control").glob("*.py"))]:
+        with io.BytesIO(path.read_bytes()) as source:
+            for _line, text, _comments, _context in extract("python", source, keywords={"_": None}):
+                found.add(text if isinstance(text, str) else text[0])
+    found.update(_tables())
+    found.update(_settings())
+    return sorted(text for text in found if text)
+
+
+def _tables() -> Iterable[str]:
+    """Texts that lie in tables and are looked up by a code."""
+    from app.ui.pages import account, history, privacy, settings, when
+
+    for table in (words.REASONS, words._ENDS, words._GIVEN_BACK, words._WHY, words._DOING):
+        yield from table.values()
+    yield from words.LINES.values()
+    yield from words._DAYS
+    for now, later in words._ASKS.values():
+        yield from (now, later)
+    for page in (settings.WHEN, settings.HOW_MUCH, settings.LABS):
+        yield from (title for title, _prefixes in page)
+    for _word, name, sentence in when.PROFILES:
+        yield from (name, sentence)
+    yield from (name for _days, name in history.SPANS)
+    yield from (name for _word, name in history.VALUES)
+    for part in privacy.PARTS:
+        yield from part
+    yield from account._STATES.values()
+
+
+def _settings() -> Iterable[str]:
+    """The sentences, units and choices of the settings that a window can change."""
+    from app.agent.settings import SETTINGS
+    from app.ui.widgets.setting import plain
+
+    for one in SETTINGS:
+        if one.is_live:
+            yield plain(one.description)
+            yield one.unit
+            yield from (word.replace("_", " ") for word in one.choices)
+
+
+def _write(folder: Path, spoken: Mapping[str, str], wanted: list[str]) -> int:
     missing = 0
-    for language in sorted(set(LANGUAGES) - {DEFAULT}):
-        path = CATALOGS / f"{language}.po"
+    folder.mkdir(exist_ok=True)
+    for language in sorted(set(spoken) - {"en"}):
+        path = folder / f"{language}.po"
         known = _known(path)
-        catalog = Catalog(locale=language, project="gpugoblin", version="1", fuzzy=False)
-        catalog.header_comment = f"# The coordinator's pages and letters: {language}."
-        for text in sorted(texts):
+        catalog = Catalog(locale=language, fuzzy=False)
+        for text in sorted(wanted):
             catalog.add(text, known.get(text, ""))
             if not known.get(text):
                 missing += 1
-                print(f"{language}: {text!r}")
+                print(f"{path.parent.parent.name} {language}: {text!r}")
         with path.open("wb") as target:
             write_po(target, catalog, omit_header=True, width=96, no_location=True)
-    print(f"{len(texts)} texts, {missing} translations missing")
-    return 1 if missing else 0
+    print(f"{folder.parent.name}: {len(wanted)} texts, {missing} translations missing")
+    return missing
 
 
 def _known(path: Path) -> dict[str, str]:

@@ -1,6 +1,7 @@
 """Words for people: one sentence for every code that the agent sends.
 
-Owns: the English table, which translations key on. Must not: be asked by anything that decides.
+Owns: the English table, which translations key on; sentences are whole templates, since languages
+order their words differently. Must not: be asked by anything that decides.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from datetime import datetime
 from typing import Final
 
 from app.control.messages import CardItem, ReasonItem
+from app.control.texts import _
 from gpugoblin.units import format_bytes, format_seconds
 
 __all__ = [
@@ -23,6 +25,7 @@ __all__ = [
     "reasons",
     "when",
     "why",
+    "why_sentence",
 ]
 
 REASONS: Final[Mapping[str, str]] = {
@@ -76,36 +79,36 @@ REASONS: Final[Mapping[str, str]] = {
 }
 
 _ENDS: Final[Mapping[str, str]] = {
-    "owner_paused": "you resume",
-    "owner_finished": "you resume",
-    "owner_stopped": "you resume",
-    "card_unusable": "it is there again",
-    "card_not_chosen": "you choose it",
-    "machine_sleeps": "it wakes",
-    "in_use": "nobody has used it for a while",
-    "kept_awake": "that ends",
-    "game_runs": "it ends",
-    "program_runs": "it ends",
-    "full_screen": "that ends",
-    "card_used": "it lets the card go",
-    "lent_by_another": "that one lets it go",
-    "card_memory_short": "they have let it go",
-    "processor_needed": "they need less",
-    "memory_short": "more is free",
-    "disk_short": "more is free",
-    "energy_dear": "it is cheaper",
-    "outside_hours": "they begin",
-    "hot": "it has cooled down",
-    "sensor_lies": "the sensor works",
-    "fan_fast": "it turns slower",
-    "on_battery": "it is plugged in",
-    "on_ups": "the mains are back",
-    "saving_power": "you end that",
-    "lid_closed": "you open it",
-    "power_capped": "it draws less",
-    "duty": "you change that",
-    "metered": "the network is another one",
-    "not_wired": "a cable is plugged in",
+    "owner_paused": "until you resume",
+    "owner_finished": "until you resume",
+    "owner_stopped": "until you resume",
+    "card_unusable": "until it is there again",
+    "card_not_chosen": "until you choose it",
+    "machine_sleeps": "until it wakes",
+    "in_use": "until nobody has used it for a while",
+    "kept_awake": "until that ends",
+    "game_runs": "until it ends",
+    "program_runs": "until it ends",
+    "full_screen": "until that ends",
+    "card_used": "until it lets the card go",
+    "lent_by_another": "until that one lets it go",
+    "card_memory_short": "until they have let it go",
+    "processor_needed": "until they need less",
+    "memory_short": "until more is free",
+    "disk_short": "until more is free",
+    "energy_dear": "until it is cheaper",
+    "outside_hours": "until they begin",
+    "hot": "until it has cooled down",
+    "sensor_lies": "until the sensor works",
+    "fan_fast": "until it turns slower",
+    "on_battery": "until it is plugged in",
+    "on_ups": "until the mains are back",
+    "saving_power": "until you end that",
+    "lid_closed": "until you open it",
+    "power_capped": "until it draws less",
+    "duty": "until you change that",
+    "metered": "until the network is another one",
+    "not_wired": "until a cable is plugged in",
 }
 """What has to happen when no moment is known. What is unknown ends when it is known."""
 
@@ -132,6 +135,13 @@ _DOING: Final[Mapping[str, str]] = {
     "refused": "not lending",
     "stopped": "not lending",
 }
+
+_ASKS: Final = {
+    "lab": (", asks its lab now", ", asks its lab again in {time}"),
+    "coordinator": (", asks the coordinator now", ", asks the coordinator again in {time}"),
+}
+
+_DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 LINES: Final[Mapping[str, str]] = {
     "agent_started": "The agent runs. State: {state}. Control: {control}.",
@@ -180,6 +190,7 @@ def reason(item: ReasonItem) -> str:
     template = REASONS.get(item.code)
     if template is None:
         return item.code.replace("_", " ")
+    template = _(template)
     shown: dict[str, object] = dict(item.fields)
     for name, value in item.fields.items():
         if isinstance(value, str):
@@ -200,11 +211,11 @@ def reason(item: ReasonItem) -> str:
 def ends(item: ReasonItem, now_s: float) -> str:
     """When a reason ends, as far as that is known: `until 22:00`, `until it ends`."""
     if item.until_s is not None:
-        return f"until {when(item.until_s, now_s)}"
-    words = _ENDS.get(item.code, "")
+        return _("until {moment}").format(moment=when(item.until_s, now_s))
     if item.code.endswith("_unknown"):
-        words = "that is known"
-    return f"until {words}" if words else ""
+        return _("until that is known")
+    words = _ENDS.get(item.code, "")
+    return _(words) if words else ""
 
 
 def when(moment_s: float, now_s: float) -> str:
@@ -215,32 +226,47 @@ def when(moment_s: float, now_s: float) -> str:
     if days == 0:
         return text
     if days == 1:
-        return f"tomorrow {text}"
-    return moment.strftime("%a %H:%M" if 0 < days < 7 else "%Y-%m-%d %H:%M")
+        return _("tomorrow {time}").format(time=text)
+    if 0 < days < 7:
+        return f"{_(_DAYS[moment.weekday()])} {text}"
+    return moment.strftime("%Y-%m-%d %H:%M")
 
 
 def why(card: CardItem, now_s: float) -> str:
     """One line: what a card does, why, and when that changes."""
-    doing = _WHY[card.ruling] if not card.is_draining else "finishing its last task"
+    return _("Card {card}: {sentence}").format(card=card.card, sentence=why_sentence(card, now_s))
+
+
+def why_sentence(card: CardItem, now_s: float) -> str:
+    """The same without the card's number."""
     if card.ruling in ("RUN", "THROTTLE") and card.doing in ("refused", "resting"):
-        return f"Card {card.card}: {card_sentence(card, now_s)}"
+        return card_sentence(card, now_s)
     parts = []
     for item in card.reasons:
         end = ends(item, now_s) if item.code != "was_needed" or item.until_s else ""
         parts.append(f"{reason(item)}{f' ({end})' if end else ''}")
-    line = f"Card {card.card}: {doing}, because {' and '.join(parts) or 'nothing forbids it'}"
+    shown = {
+        "doing": _("finishing its last task") if card.is_draining else _(_WHY[card.ruling]),
+        "reasons": _(" and ").join(parts) or _(REASONS["lending"]),
+    }
     if card.ruling == "STOP" and card.until_s is not None and len(card.reasons) > 1:
-        line += f"; nothing before {when(card.until_s, now_s)}"
-    return f"{line}."
+        moment = when(card.until_s, now_s)
+        return _("{doing}, because {reasons}; nothing before {moment}.").format(
+            moment=moment, **shown
+        )
+    return _("{doing}, because {reasons}.").format(**shown)
 
 
 def _moment(moment_s: float) -> str:
-    return datetime.fromtimestamp(moment_s).strftime("%a %H:%M")
+    moment = datetime.fromtimestamp(moment_s)
+    return f"{_(_DAYS[moment.weekday()])} {moment:%H:%M}"
 
 
 def reasons(items: tuple[ReasonItem, ...]) -> str:
     """All reasons in one clause."""
-    return "because " + " and ".join(reason(item) for item in items) if items else ""
+    if not items:
+        return ""
+    return _("because {reasons}").format(reasons=_(" and ").join(reason(item) for item in items))
 
 
 def line(code: str, fields: Mapping[str, object]) -> str:
@@ -256,8 +282,8 @@ def line(code: str, fields: Mapping[str, object]) -> str:
         elif name == "bytes" and isinstance(value, int):
             shown[name] = format_bytes(value)
     if code == "lease_given_back":
-        shown["because"] = _GIVEN_BACK[str(fields["reason"])]
-    return LINES[code].format_map(shown).strip()
+        shown["because"] = _(_GIVEN_BACK[str(fields["reason"])])
+    return _(LINES[code]).format_map(shown).strip()
 
 
 def clock_time(moment_s: float) -> str:
@@ -267,20 +293,22 @@ def clock_time(moment_s: float) -> str:
 
 def card_sentence(card: CardItem, now_s: float) -> str:
     """What a card does and why, in one sentence. `now_s`: Unix seconds."""
-    doing = _DOING[card.doing]
+    doing = _(_DOING[card.doing])
     if card.doing == "refused":
         return f"{doing}: {card.why.replace('_', ' ')}. {card.fix}"
     if card.doing == "waiting":
         return f"{doing}{_asks(card, now_s)}"
-    until = "" if card.until_s is None else f", until {clock_time(card.until_s)}"
-    return f"{doing}, {reasons(card.reasons)}{until}"
+    parts = [doing, reasons(card.reasons)]
+    if card.until_s is not None:
+        parts.append(_("until {moment}").format(moment=clock_time(card.until_s)))
+    return ", ".join(part for part in parts if part)
 
 
 def _asks(card: CardItem, now_s: float) -> str:
     if not card.asks:
         return ""
-    whom = {"lab": "its lab", "coordinator": "the coordinator"}[card.asks]
     wait_s = 0.0 if card.asks_at_s is None else card.asks_at_s - now_s
+    now, later = _ASKS[card.asks]
     if wait_s < 0.5:
-        return f", asks {whom} now"
-    return f", asks {whom} again in {format_seconds(max(1, round(wait_s)))}"
+        return _(now)
+    return _(later).format(time=format_seconds(max(1, round(wait_s))))

@@ -12,7 +12,7 @@ from typing import Final, Literal, TypeAlias
 
 from app.control import words
 from app.control.messages import AgentItem, CardItem, Item, NoticeItem, TotalsItem
-from app.ui.texts import _
+from app.control.texts import _
 from gpugoblin.units import format_bytes, format_flops
 
 __all__ = [
@@ -104,7 +104,7 @@ def overview(items: Mapping[str, Item], now_s: float, away: str = "") -> Overvie
 
 def card_view(card: CardItem, now_s: float) -> CardView:
     """Everything that is shown of one card."""
-    line = words.why(card, now_s).partition(": ")[2]
+    line = words.why_sentence(card, now_s)
     facts: list[tuple[str, str]] = []
     for sensor in card.sensors[:3]:
         limit = f" / {sensor.limit_c:.0f}" if sensor.limit_c is not None else ""

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from app.control.texts import speak, wanted_language
 from gpugoblin.errors import AgentError
 
 __all__ = ["command", "control_directory", "start_agent"]
@@ -31,6 +32,7 @@ def command(arguments: Sequence[str]) -> int:
         AgentError: `control_version`, `control_refused`, `display_missing`, `window_missing`.
     """
     options = _parser().parse_args(arguments)
+    speak(wanted_language())
     directory = options.control_directory or control_directory()
     if not options.background and _shown_already(directory, options.page):
         return 0

@@ -9,19 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from PySide6.QtCore import QObject, QTimer
 from PySide6.QtWidgets import QApplication
 
 from app.control.messages import Item
 from app.ui.actions import Actions
-from app.ui.autostart import Autostart
 from app.ui.link import Link
-from app.ui.pages.page import Context
-from app.ui.store import Store
 from app.ui.tray import Doors, Tray
-from app.ui.window import Window
+
+if TYPE_CHECKING:
+    from app.ui.store import Store
+    from app.ui.window import Window
 
 __all__ = ["Program", "Setup"]
 
@@ -57,8 +57,8 @@ class Program(QObject):
         self._away = ""
         self._has_tried_agent = False
         self.window: Window | None = None
+        self.store: Store | None = None
         self.link = Link(setup.directory, self)
-        self.store = Store(self.link, self)
         self.actions = Actions(self.link, self._tell)
         self.tray = Tray(self.actions, Doors(self.open, self.quit), self)
         self.link.changed.connect(self._changed)
@@ -78,16 +78,25 @@ class Program(QObject):
     def open(self, page: str = "") -> Window:
         """The window, in front, with a page."""
         if self.window is None:
-            context = Context(self.link, self.store, self.actions, self._tell)
-            self.window = Window(context, Autostart(self._setup.autostart_command))
-            self.window.show_items(self._items, self._away)
-            if self.store.settings:
-                self.store.described.emit()
-                self.store.changed.emit()
+            self.window = self._made_window()
         if page:
             self.window.open_page(page)
         self.window.come_up()
         return self.window
+
+    def _made_window(self) -> Window:
+        # Imported here: the tray alone comes sooner and stays smaller without the pages.
+        from app.ui.autostart import Autostart
+        from app.ui.pages.page import Context
+        from app.ui.store import Store
+        from app.ui.window import Window
+
+        self.store = Store(self.link, self)
+        context = Context(self.link, self.store, self.actions, self._tell)
+        window = Window(context, Autostart(self._setup.autostart_command))
+        window.show_items(self._items, self._away)
+        self.store.read()
+        return window
 
     def quit(self) -> None:
         """Ends the window's program. An agent that we started goes on: it is the one that lends."""

@@ -51,7 +51,7 @@ class Store(QObject):
         self._revision = 0
         self._link = link
         self._undo: list[dict[str, Value]] = []
-        link.connected.connect(self._read_all)
+        link.connected.connect(self.read)
         link.changed.connect(self._look)
 
     @property
@@ -97,7 +97,8 @@ class Store(QObject):
         if not self._link.ask(request, answered):
             self.changed.emit()  # shows again what holds
 
-    def _read_all(self) -> None:
+    def read(self) -> None:
+        """Asks for everything, unless there is no agent: then it is asked for when there is one."""
         self._link.ask(SettingsDescribe(self._link.number()), self._take)
         self._read_values()
 

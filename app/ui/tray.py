@@ -17,10 +17,10 @@ from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QMenu, QSystemTrayIcon
 
 from app.control.messages import CardItem, Item
+from app.control.texts import _
 from app.ui import icons
 from app.ui.actions import Actions
 from app.ui.facts import Overview, card_view, cards_of, overview
-from app.ui.texts import _
 
 __all__ = ["Doors", "Tray"]
 

@@ -23,6 +23,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.control.messages import Item
+from app.control.texts import _
 from app.ui import icons
 from app.ui.autostart import Autostart
 from app.ui.facts import overview
@@ -36,7 +37,6 @@ from app.ui.pages.privacy import PrivacyPage
 from app.ui.pages.settings import HOW_MUCH, SettingsPage
 from app.ui.pages.when import WhenPage
 from app.ui.style import STYLE
-from app.ui.texts import _
 
 __all__ = ["PAGE_NAMES", "Window"]
 

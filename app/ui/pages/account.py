@@ -8,9 +8,9 @@ from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QCheckBox, QFormLayout, QLabel, QPushButton
 
 from app.control.messages import AgentItem, Answer, EnrolBegin, EnrolIs, Item, Refused
+from app.control.texts import _
 from app.ui.autostart import Autostart
 from app.ui.pages.page import Context, Page, heading, paragraph
-from app.ui.texts import _
 
 __all__ = ["AccountPage"]
 

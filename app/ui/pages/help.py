@@ -10,9 +10,9 @@ from PySide6.QtWidgets import QFileDialog, QHBoxLayout, QPlainTextEdit, QPushBut
 
 from app.control import words
 from app.control.messages import Answer, Doctor, Item, Logs, LogsAre, ProbeItem, Report
+from app.control.texts import _
 from app.ui.facts import cards_of
 from app.ui.pages.page import Context, Page, heading, paragraph
-from app.ui.texts import _
 
 __all__ = ["HelpPage"]
 

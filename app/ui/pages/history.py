@@ -23,8 +23,8 @@ from PySide6.QtWidgets import (
 )
 
 from app.control.messages import Answer, History, HistoryIs, HistoryRow
+from app.control.texts import _
 from app.ui.pages.page import Context, Page, paragraph
-from app.ui.texts import _
 from app.ui.widgets.chart import Bars
 from gpugoblin.units import format_bytes
 

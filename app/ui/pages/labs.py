@@ -8,9 +8,9 @@ from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWi
 
 from app.control import words
 from app.control.messages import GrantItem, Item
+from app.control.texts import _
 from app.ui.pages.page import Context, heading, paragraph
 from app.ui.pages.settings import LABS, SettingsPage
-from app.ui.texts import _
 
 __all__ = ["LabsPage"]
 

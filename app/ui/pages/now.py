@@ -8,10 +8,10 @@ from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QVBoxLayout
 
 from app.control import words
 from app.control.messages import Item, NoticeItem
+from app.control.texts import _
 from app.ui import icons
 from app.ui.facts import card_view, cards_of, notice_line, overview, totals_line
 from app.ui.pages.page import Context, Page, heading, paragraph
-from app.ui.texts import _
 from app.ui.widgets.card import CardPanel
 
 __all__ = ["NowPage"]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from app.control.texts import _
 from app.ui.pages.page import Context, Page, heading, paragraph
-from app.ui.texts import _
 
 __all__ = ["PrivacyPage"]
 

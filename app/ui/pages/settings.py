@@ -12,8 +12,8 @@ from typing import Final
 from PySide6.QtWidgets import QVBoxLayout
 
 from app.control.messages import SettingItem
+from app.control.texts import _
 from app.ui.pages.page import Context, Page, heading
-from app.ui.texts import _
 from app.ui.widgets.setting import SettingRow
 
 __all__ = ["HOW_MUCH", "LABS", "WHEN", "SettingsPage", "groups_of"]

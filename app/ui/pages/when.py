@@ -9,10 +9,10 @@ from PySide6.QtWidgets import QButtonGroup, QHBoxLayout, QPushButton, QRadioButt
 
 from app.control import words
 from app.control.messages import Item
+from app.control.texts import _
 from app.ui.facts import cards_of
 from app.ui.pages.page import Context, heading, paragraph
 from app.ui.pages.settings import WHEN, SettingsPage
-from app.ui.texts import _
 from app.ui.widgets.hours import Week, hours_of, is_whole, spans_of
 from app.ui.widgets.timetable import Timetable
 

@@ -17,10 +17,10 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.control.texts import _
 from app.ui import icons
 from app.ui.actions import Actions
 from app.ui.facts import CardView
-from app.ui.texts import _
 
 __all__ = ["CardPanel"]
 

@@ -20,7 +20,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.control.messages import SettingItem, Value
-from app.ui.texts import _
+from app.control.texts import _
 
 __all__ = ["SettingRow", "plain"]
 

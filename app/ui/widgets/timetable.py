@@ -20,7 +20,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
-from app.ui.texts import _
+from app.control.texts import _
 from app.ui.widgets.hours import DAY_HOURS, WEEK_HOURS, Week
 
 __all__ = ["Timetable"]

@@ -48,7 +48,7 @@ def told() -> list[str]:
 def context(link: Link, qtbot: QtBot, told: list[str]) -> Context:
     """A context whose settings are known."""
     store = Store(link, link)
-    store._read_all()
+    store.read()
     qtbot.waitUntil(lambda: bool(store.settings and store.values), timeout=WAIT_MS)
     return Context(link, store, Actions(link, told.append), told.append)
 

@@ -41,3 +41,14 @@ def test_qt_is_loaded_when_something_is_shown_and_not_before() -> None:
     )
     done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_the_tray_alone_loads_no_page() -> None:
+    code = (
+        "import sys, app.ui.program\n"
+        "bad = [n for n in sys.modules if n.startswith('app.ui.pages')"
+        " or n in ('numpy', 'asyncio', 'psutil', 'app.ui.window')]\n"
+        "sys.exit(repr(bad) if bad else 0)"
+    )
+    done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -46,7 +46,7 @@ def test_the_window_opens_with_what_the_agent_says(
     assert program.window is not None
     assert program.window.isVisible()
     until(lambda: bool(program.link.items))
-    until(lambda: bool(program.store.values))
+    until(lambda: program.store is not None and bool(program.store.values))
 
 
 def test_in_the_background_there_is_no_window(
