@@ -58,7 +58,7 @@ class CardProbe:
         drm: Path = DRM,
         proc: Path = PROC,
     ) -> None:
-        self.periods_s = {"off": 60.0, "waiting": 5.0, "lending": 2.0}
+        self.periods_s = {"off": 60.0, "waiting": 15.0, "lending": 2.0}
         self._held = held
         self._hwmon, self._drm, self._proc = hwmon, drm, proc
         self._uses = DrmUses(ours, proc)

@@ -47,7 +47,7 @@ from app.probes.route import route_kind
 __all__ = ["Machine", "Probes"]
 
 RETRY_S: Final = (2.0, 5.0, 15.0, 60.0)
-CHECK_S: Final = 5.0
+CHECK_S: Final[dict[Pace, float]] = {"off": 60.0, "waiting": 30.0, "lending": 5.0}
 REFRESH_S: Final = 300.0
 AWAKE_S: Final = 20.0
 DEVICES_IDLE_S: Final = 2.0
@@ -86,6 +86,7 @@ class Probes:
         self._machine = machine
         self.parts = Parts(board.tell, machine.traffic)
         self._tasks: set[asyncio.Task[None]] = set()
+        self._pace: Pace = "lending"
         self._logind: Logind | None = None
         self._manager_environment: dict[str, str] = {}
         self._devices = DeviceWatch(self._device_came)
@@ -148,6 +149,7 @@ class Probes:
 
     def set_pace(self, pace: Pace) -> None:
         """How often the probes that look shall look."""
+        self._pace = pace
         if self._polls is not None:
             self._polls.set_pace(pace)
 
@@ -174,7 +176,7 @@ class Probes:
 
     async def _check(self) -> None:
         while True:
-            await asyncio.sleep(CHECK_S)
+            await asyncio.sleep(CHECK_S[self._pace])
             if self._polls is not None:
                 self._polls.check()
 

@@ -18,6 +18,7 @@ from gpugoblin.units import MIB
 
 __all__ = ["LoadProbe"]
 
+PERCENT_GRAIN: Final = 5
 MEMORY_GRAIN_BYTES: Final = 64 * MIB
 DISK_GRAIN_BYTES: Final = 256 * MIB
 """Told in grains, so that nobody wakes for every page."""
@@ -36,7 +37,7 @@ class LoadProbe:
     periods_s: dict[Pace, float]
 
     def __init__(self, disk: Path, ours: Callable[[], Iterable[int]]) -> None:
-        self.periods_s = {"off": 60.0, "waiting": 5.0, "lending": 2.0}
+        self.periods_s = {"off": 60.0, "waiting": 15.0, "lending": 2.0}
         self._disk = disk
         self._ours = ours
         self._last: tuple[float, float, dict[int, float]] | None = None
@@ -59,7 +60,7 @@ class LoadProbe:
         disk = os.statvfs(self._disk)
         disk_bytes = disk.f_bavail * disk.f_frsize
         return LoadFacts(
-            float(round(self._percent)),
+            float(round(self._percent / PERCENT_GRAIN) * PERCENT_GRAIN),
             memory_bytes // MEMORY_GRAIN_BYTES * MEMORY_GRAIN_BYTES,
             disk_bytes // DISK_GRAIN_BYTES * DISK_GRAIN_BYTES,
         )

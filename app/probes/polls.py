@@ -63,6 +63,7 @@ class Polls:
         self._is_closed = False
         self._round = _Round(self._probes)
         self._hung: set[str] = set()
+        self._told: dict[str, tuple[object, str]] = {}
 
     def start(self) -> None:
         """Begins to look, at everything at once."""
@@ -103,6 +104,7 @@ class Polls:
             self._round = _Round(rest, due_s=dict(self._round.due_s))
             if rest:
                 self._spawn(self._round)
+        self._told.pop(hung.name, None)
         self._tell(hung, None, f"it has not answered within {DEADLINE_S:g} s")
 
     def _spawn(self, work: _Round) -> None:
@@ -118,9 +120,10 @@ class Polls:
                     self._wake.wait(wait_s)
                     continue
                 work.at, work.since_s = probe, time.monotonic()
-            seen, why = _look(probe)
-            if self._looked(work, probe):
-                self._tell(probe, seen, why)
+            told = _look(probe)
+            if self._looked(work, probe) and self._told.get(probe.name) != told:
+                self._told[probe.name] = told  # nobody wakes for what is as it was
+                self._tell(probe, *told)
 
     def _looked(self, work: _Round, probe: Polled) -> bool:
         """After a look; False when nobody wants to hear of it any more."""
@@ -145,7 +148,9 @@ class Polls:
         for probe in work.probes:
             left_s = work.due_s.get(probe.name, 0.0) - now_s
             if left_s <= 0:
-                work.due_s[probe.name] = now_s + probe.periods_s[self._pace]
+                # On a common grid, so that several look in one waking.
+                period_s = probe.periods_s[self._pace]
+                work.due_s[probe.name] = (now_s // period_s + 1) * period_s
                 return probe, 0.0
             wait_s = min(wait_s, left_s)
         return None, wait_s

@@ -61,7 +61,7 @@ class PowerProbe:
     periods_s: dict[Pace, float]
 
     def __init__(self, root: Path = SUPPLIES) -> None:
-        self.periods_s = {"off": 60.0, "waiting": 5.0, "lending": 5.0}
+        self.periods_s = {"off": 60.0, "waiting": 15.0, "lending": 5.0}
         self._root = root
 
     def look(self) -> PowerFacts:

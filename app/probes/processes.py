@@ -70,7 +70,7 @@ class ProcessProbe:
     periods_s: dict[Pace, float]
 
     def __init__(self, listed: Callable[[], Iterable[str]], root: Path = PROC) -> None:
-        self.periods_s = {"off": 60.0, "waiting": 2.0, "lending": 0.5}
+        self.periods_s = {"off": 60.0, "waiting": 7.5, "lending": 0.5}
         self._listed = listed
         self._root = root
         self._known: dict[str, tuple[bytes, str]] = {}

@@ -198,8 +198,10 @@ def test_status_deltas_settings_and_doctor(scene: Scene) -> None:
             report = asking.ask(Doctor(3))
             assert isinstance(report, Report)
             assert all(finding.is_well for finding in report.findings)
+            probes = {"idle", "play", "power", "network", "load", "cards"}
             assert {finding.subject for finding in report.findings} == {
                 "enrolment", "sandbox", "coordinator", "clock", "disk",
+                *(f"probe_{name}" for name in probes),
             }  # fmt: skip
 
     scene.lend(script)

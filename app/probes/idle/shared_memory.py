@@ -29,7 +29,7 @@ class SharedMemoryProbe:
     periods_s: dict[Pace, float]
 
     def __init__(self, now_s: Callable[[], float], path: Path = PATH) -> None:
-        self.periods_s = {"off": 60.0, "waiting": 2.0, "lending": 1.0}
+        self.periods_s = {"off": 60.0, "waiting": 15.0, "lending": 1.0}
         self._now_s = now_s
         self._path = path
 

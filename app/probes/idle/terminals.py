@@ -33,7 +33,7 @@ class TerminalProbe:
     periods_s: dict[Pace, float]
 
     def __init__(self, now_s: Callable[[], float], root: Path = DEVICES) -> None:
-        self.periods_s = {"off": 60.0, "waiting": 2.0, "lending": 0.5}
+        self.periods_s = {"off": 60.0, "waiting": 7.5, "lending": 0.5}
         self._now_s = now_s
         self._root = root
 

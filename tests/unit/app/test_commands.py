@@ -1,30 +1,25 @@
-"""The short names are those of the agent's commands, and `app` has two faces."""
+"""The short names are the commands of the agent, and say what they are for."""
 
 from __future__ import annotations
+
+from importlib.metadata import entry_points
 
 import pytest
 
 from app import commands
-from gpugoblin.errors import AgentError
+from app.main import _parser
 
 
-def test_with_console_no_window_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[list[str]] = []
-    monkeypatch.setattr(commands, "main", lambda words: seen.append(list(words)) or 7)
-    assert commands.app(["--console", "--config", "x"]) == 7
-    assert seen == [["--console", "--config", "x"]]
+@pytest.mark.parametrize("name", [name for name in commands.__all__ if name != "app"])
+def test_a_short_name_is_a_command_of_the_agent(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[list[str]] = []
+    monkeypatch.setattr(commands, "agent_command", lambda words: said.append(list(words)) or 0)
+    assert getattr(commands, name)(["--x"]) == 0
+    assert said == [[name, "--x"]]
+    assert _parser().parse_args([name]).command == name
+    assert getattr(commands, name).__doc__
 
 
-def test_without_console_a_window_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("QT_QPA_PLATFORM", "DISPLAY", "WAYLAND_DISPLAY"):
-        monkeypatch.delenv(name, raising=False)
-    with pytest.raises(AgentError, match="display_missing"):
-        commands.app(["--no-agent", "--control-directory", "/nowhere"])
-
-
-@pytest.mark.parametrize("name", sorted(set(commands.__all__) - {"app"}))
-def test_each_short_name_is_the_agents_command(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[list[str]] = []
-    monkeypatch.setattr(commands, "agent_command", lambda words: seen.append(list(words)) or 0)
-    assert getattr(commands, name)(["--json"]) == 0
-    assert seen == [[name, "--json"]]
+def test_all_are_installed() -> None:
+    installed = {entry.name for entry in entry_points(group="gpugoblin.commands")}
+    assert set(commands.__all__) <= installed
