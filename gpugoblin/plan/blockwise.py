@@ -11,6 +11,7 @@ from typing import Final
 
 from gpugoblin.errors import PlanError
 from gpugoblin.graph.cost import cost
+from gpugoblin.graph.expand import expand
 from gpugoblin.graph.ir import Graph
 from gpugoblin.graph.memory import bound
 from gpugoblin.graph.rewrite import expand_means
@@ -44,7 +45,7 @@ def plan_along(graph: Graph, limits: Limits, axis: int) -> Plan:
         PlanError: `plan_block_axis` when the graph mixes positions; `plan_does_not_fit`,
             `plan_not_splittable` when not even one position fits.
     """
-    flow = Flow.of(expand_means(graph))
+    flow = _flow(graph, limits)
     require_independent(flow, axis)
     extent = flow.graph.output_specs()[0].shape[axis]
     cut = Cut(block_wants(flow.graph, axis), (extent,), (extent,), (0,))
@@ -54,13 +55,30 @@ def plan_along(graph: Graph, limits: Limits, axis: int) -> Plan:
 def plan_blocks(graph: Graph, limits: Limits) -> Plan:
     """The plan of any graph; one task when everything fits and cutting would not help.
 
+    A composite is kept as one node, for which a backend may have a kernel, unless that cannot be
+    cut and its steps can: attention for one head is cut between its products by queries.
+
     Raises:
         PlanError: `plan_does_not_fit`, `plan_not_splittable`.
     """
+    try:
+        return _planned(graph, limits)
+    except PlanError:
+        steps = expand(graph).graph
+        if steps is graph:
+            raise
+        return _planned(steps, limits)
+
+
+def _flow(graph: Graph, limits: Limits) -> Flow:
+    return Flow.of(graph if limits.ordered else expand_means(graph), ordered=limits.ordered)
+
+
+def _planned(graph: Graph, limits: Limits) -> Plan:
     single = fits(graph, limits)
     if single and bound(graph) <= TILE_BYTES and cost(graph).flops <= TILE_FLOPS:
         return SinglePlan(graph)
-    flow = Flow.of(expand_means(graph))
+    flow = _flow(graph, limits)
     try:
         found = _cheapest(flow, limits)
     except PlanError:

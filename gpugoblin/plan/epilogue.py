@@ -101,7 +101,7 @@ def lone(flow: Flow, product: Product) -> Flow:
     builder = GraphBuilder()
     left, right = (builder.input(flow.specs[value]) for value in product.operands)
     made = builder.apply(node.operator, node.version, [left, right], dict(node.attributes))
-    return Flow.of(builder.build(list(made)))
+    return Flow.of(builder.build(list(made)), ordered=flow.ordered)
 
 
 def product_cut(flow: Flow, value: int, places: tuple[int | None, ...]) -> Cut:

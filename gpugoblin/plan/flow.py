@@ -14,10 +14,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
-from gpugoblin.catalog.spec import TensorSpec
+from gpugoblin.catalog.spec import FLOATS, Split, TensorSpec
 from gpugoblin.graph.ir import Graph, Node
 from gpugoblin.plan.spans import Loop, Range, Span, box_of, count_of, full, hull
-from gpugoblin.plan.views import demand
+from gpugoblin.plan.views import demand, sum_splits
 
 __all__ = ["Edge", "Flow", "Held", "Instance", "Program", "Sink", "trace"]
 
@@ -32,23 +32,31 @@ class Flow:
 
     Args:
         makers: for every value that a node makes, the number of the node's first value, and it.
+        ordered: sums of floats have one order (class `exact`).
     """
 
     graph: Graph
     specs: tuple[TensorSpec, ...]
     makers: Mapping[int, tuple[int, Node]]
+    ordered: bool = False
 
     @classmethod
-    def of(cls, graph: Graph) -> Flow:
+    def of(cls, graph: Graph, *, ordered: bool = False) -> Flow:
         makers = {
             value: (first, node)
             for first, node in graph.numbered_nodes()
             for value in range(first, first + len(node.outputs))
         }
-        return cls(graph, graph.specs(), makers)
+        return cls(graph, graph.specs(), makers, ordered)
 
     def operands(self, node: Node) -> tuple[TensorSpec, ...]:
         return tuple(self.specs[value] for value in node.inputs)
+
+    def sums(self, node: Node) -> tuple[Split, ...]:
+        """Indices along which partial results of a node may be combined."""
+        if self.ordered and any(spec.dtype in FLOATS for spec in node.outputs):
+            return ()
+        return sum_splits(node, self.operands(node))
 
 
 @dataclass(frozen=True, slots=True)

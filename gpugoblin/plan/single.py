@@ -18,7 +18,7 @@ from gpugoblin.plan.spec import (
     Region,
 )
 
-__all__ = ["SinglePlan", "fits", "plan_whole", "whole"]
+__all__ = ["SinglePlan", "fits", "whole"]
 
 
 def whole(spec: TensorSpec) -> Region:
@@ -91,20 +91,3 @@ class SinglePlan:
             memory_bound_bytes=task.memory_bound_bytes,
             tile=tuple(max(1, extent) for extent in self.outputs[0].shape),
         )
-
-
-def plan_whole(graph: Graph, limits: Limits) -> SinglePlan:
-    """The whole graph as one task: what class `exact` gets on floats, whose sums must not be cut.
-
-    Raises:
-        PlanError: `plan_does_not_fit`.
-    """
-    if not fits(graph, limits):
-        raise PlanError(
-            "plan_does_not_fit",
-            operator="the graph in class exact, which is one task,",
-            output=str(graph.output_specs()[0]),
-            needed_bytes=bound(graph),
-            limit_bytes=limits.memory_bytes,
-        )
-    return SinglePlan(graph)

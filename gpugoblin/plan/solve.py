@@ -27,7 +27,7 @@ from gpugoblin.plan.spans import count_of
 from gpugoblin.plan.spec import Limits
 from gpugoblin.plan.tilegraph import FAN_IN
 from gpugoblin.plan.trees import combine_all, cut_of_value, way_of_combining
-from gpugoblin.plan.views import splits_of, sum_splits
+from gpugoblin.plan.views import splits_of
 
 __all__ = ["Solution", "hold", "solve"]
 
@@ -220,7 +220,7 @@ def _causes(flow: Flow, cut: Cut, plain: Fitted, limits: Limits) -> list[int]:
         operands = flow.operands(node)
         if node.operator not in _MIXING and place not in feeding:
             continue
-        if value in wanted and (partial or not sum_splits(node, operands)):
+        if value in wanted and (partial or not flow.sums(node)):
             continue
         size = sum(spec.nbytes for spec in operands)
         if size >= least:

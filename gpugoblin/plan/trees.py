@@ -14,7 +14,6 @@ from gpugoblin.plan.flow import Flow, Held
 from gpugoblin.plan.spans import Loop
 from gpugoblin.plan.spec import Limits
 from gpugoblin.plan.stage import Want
-from gpugoblin.plan.views import sum_splits
 
 _MOST_AT_ONCE: Final = 128
 
@@ -41,7 +40,7 @@ def cut_of_value(
     summed: list[tuple[str, int]] = []
     if made is not None and sums:
         inputs = flow.operands(made[1])
-        for split in sum_splits(made[1], inputs):
+        for split in flow.sums(made[1]):
             summed.append((split.index, len(extents)))
             extents.append(
                 next(
@@ -59,7 +58,7 @@ def way_of_combining(flow: Flow, value: int) -> str:
     made = flow.makers.get(value)
     if made is None:
         return ""
-    return next((split.combine for split in sum_splits(made[1], flow.operands(made[1]))), "")
+    return next((split.combine for split in flow.sums(made[1])), "")
 
 
 def combine_some(
