@@ -30,10 +30,11 @@ from gpugoblin.graph.builder import GraphBuilder
 from gpugoblin.graph.ir import Graph
 
 __all__ = [
-    *("CHAIN_CASES", "Program", "chain_rows", "checked", "composite", "formula_chain"),
+    *("CHAIN_CASES", "Program", "chain_rows", "checked", "composite", "exact_row", "formula_chain"),
     *("normalized", "peer_s", "product_graph", "show", "timed", "torch_or_none"),
 ]
 
+EXACT_BAR = 0.3
 NO_ARENA = np.empty(0, np.uint8)
 
 
@@ -192,6 +193,27 @@ def chain_rows(
             )
         )
     return found
+
+
+def exact_row(
+    compiler: Callable[[Graph], Program], exact: Callable[[Graph], Program], size: int
+) -> Row:
+    """The product of class `exact` beside that of class `float32`."""
+    graph = product_graph(size)
+    rates = []
+    for one in (exact, compiler):
+        program = one(graph)
+        rates.append(2 * size**3 / timed(program) / 1e12)
+        program.release()
+    return row(
+        f"exact float32 product {size}",
+        rates[0],
+        "TFLOP/s",
+        ratio_bar=EXACT_BAR,
+        peer="our float32 product",
+        peer_value=rates[1],
+        note="the same bits as NumPy: tests/conformance/test_exact.py",
+    )
 
 
 def show(area: str, rows: list[Row], about: dict[str, str], target: Path | None) -> None:

@@ -17,13 +17,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from app.engine.backends.vulkan.compiling import compile_card
+from app.engine.backends.vulkan.compiling import compile_card, keeps_small_numbers
 from app.engine.backends.vulkan.machine import Machine
 from app.engine.backends.vulkan.memory import Block
 from app.engine.backends.vulkan.recording import Commands
 from benchmarks.engine_cases import (
     chain_rows,
     checked,
+    exact_row,
     peer_s,
     product_graph,
     show,
@@ -117,6 +118,9 @@ def main() -> None:
     shape = (512, 512) if given.quick else (16384, 8192)
     compiler = partial(compile_card, machine=card)
     rows += chain_rows(compiler, shape, torch, partial(copy_rate, card), CHAIN_BAR)
+    if keeps_small_numbers(card):
+        exact = partial(compile_card, machine=card, numeric_class="exact")
+        rows.append(exact_row(compiler, exact, 128 if given.quick else 4096))
     rows += host_cost(card)
     about = {**machine(), "card": card.device.card.name, "driver": card.device.card.driver}
     card.close()

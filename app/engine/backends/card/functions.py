@@ -36,9 +36,11 @@ def maximum(left: Value, right: Value) -> Value:
 def _first_where(condition: Value, left: Value, right: Value) -> Value:
     """One of two; NaN where one is, as a right one fails every comparison. A driver may turn a
     plain choice into a minimum of its own, which drops NaN (NVIDIA 580 does)."""
+    k = left.kernel
     if left.kind == "float32":
         condition = condition | is_nan(left)
-    return left.kernel.select(condition, left, right)
+    found = k.select(condition, left, right)
+    return k.select(is_nan(right), right, found) if k.loose and left.kind == "float32" else found
 
 
 def _quotient(left: Value, right: Value) -> Value:

@@ -110,13 +110,22 @@ class Kernel:
         addresses: of how many tensors it is given the address.
         threads: of a group, in x.
         contract: a product and a sum may become one rounding.
+        loose: what a driver does with zeros' signs and NaN by itself is good enough, or seen to.
     """
 
-    def __init__(self, addresses: int, threads: int = 256, *, contract: bool = False) -> None:
+    def __init__(
+        self,
+        addresses: int,
+        threads: int = 256,
+        *,
+        contract: bool = False,
+        loose: bool = False,
+    ) -> None:
         self.module = Module()
         self.threads = threads
         self.addresses = addresses
         self._contract = contract
+        self.loose = loose
         given = target()
         self._by_bits = given.ordered and not given.divides
         self._pushed = self.module.pushed(MAX_PUSHED)
@@ -341,4 +350,4 @@ class Kernel:
         self.module.put("ControlBarrier", scope, scope, meaning)
 
     def words(self) -> bytes:
-        return self.module.words((self.threads, 1, 1))
+        return self.module.words((self.threads, 1, 1), loose=self.loose)

@@ -144,7 +144,7 @@ def tiled(
         ordered: products are rounded, and sums are made term by term from -0 on, so that terms that
             are not there, which give -0, change nothing.
     """
-    kernel = Kernel(3, tiles.threads, contract=not ordered)
+    kernel = Kernel(3, tiles.threads, contract=not ordered, loose=not ordered)
     nothing = -0.0 if ordered else 0
     kind, m, n, k = problem.kind, problem.m, problem.n, problem.k
     shared = [kernel.shared(kind, tiles.depth * extent) for extent in (tiles.rows, tiles.columns)]

@@ -33,6 +33,13 @@ MOST_OWN: Final = 32
 VECTOR: Final = 4
 MOST_THREADS: Final = 1024
 FEW_ROWS: Final = 64
+PLAIN: Final = frozenset(
+    {
+        *("add", "const", "div", "erf", "exp", "input", "max", "mul", "neg", "recip", "rsqrt"),
+        *("sqrt", "sub", "tanh"),
+    }
+)
+"""Functions that are right whatever a driver does with NaN and the sign of zero."""
 MOST_WORK: Final = 768
 """Nodes times elements a thread: the length of a module."""
 
@@ -119,7 +126,8 @@ def row_chain(
     specs: Sequence[TensorSpec],
 ) -> Stage:
     """The dispatch of a chain; its tensors are `reads`, then `kept`."""
-    kernel = Kernel(len(reads) + len(kept), shape.threads, contract=not target().ordered)
+    plain = all(_is_plain(node) for node in nodes)
+    kernel = Kernel(len(reads) + len(kept), shape.threads, contract=True, loose=plain)
     row = kernel.flat_group()
     with kernel.when(row < shape.rows):
         chain = _Chain(kernel, shape, row, dict(zip(reads, range(len(reads)), strict=True)), specs)
@@ -128,6 +136,13 @@ def row_chain(
         for place, value in enumerate(kept, len(reads)):
             chain.store(place, value)
     return stage(kernel, shape.rows, writes=len(kept))
+
+
+def _is_plain(node: Node) -> bool:
+    """Does it have only functions that need nothing of a driver?"""
+    if node.operator != "formula":
+        return True
+    return all(step.function in PLAIN for step in tree_of(node).nodes)
 
 
 @dataclass(slots=True)

@@ -54,20 +54,20 @@ def conv(attributes: Attributes, inputs: Specs, outputs: Specs) -> Emission:
     def body(kernel: Kernel, index: Value) -> None:
         example, output, *spots = coordinates(index, out.shape)
         group = output // max(1, weights.shape[0] // groups)
-        total = kernel.variable("float32", 0.0)
-        part = kernel.variable("float32")
+        total = kernel.variable(out.dtype, 0)
+        part = kernel.variable(out.dtype)
         with kernel.loop(0, channels) as channel:
-            part.set(0.0)
+            part.set(0)
             base = (example * data.shape[1] + group * channels + channel) * plane
             row = (output * channels + channel) * count
             with kernel.loop(0, count) as tap:
                 inside, place = meets(windows, extents, spots, coordinates(tap, taps))
                 # What lies around the data is zero, and zero times infinity is NaN.
-                value = kernel.variable("float32")
-                value.set(0.0)
+                value = kernel.variable(out.dtype)
+                value.set(0)
                 with kernel.when(inside):
-                    value.set(kernel.load("float32", 0, base + place))
-                factor = kernel.load("float32", 1, row + tap)
+                    value.set(kernel.load(out.dtype, 0, base + place))
+                factor = kernel.load(out.dtype, 1, row + tap)
                 part.set(part.get() + value.get() * factor)
             total.set(total.get() + part.get())
         kernel.store(2, index, total.get())

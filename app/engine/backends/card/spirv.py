@@ -10,7 +10,7 @@ import struct
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-__all__ = ["CONTROLS", "OPCODES", "WIDTHS", "Module", "controlled"]
+__all__ = ["CONTROLS", "OPCODES", "WIDTHS", "Module", "controlled", "loose"]
 
 OPCODES: Final = {
     **{"ExtInst": 12, "Load": 61, "Store": 62, "AccessChain": 65, "CompositeExtract": 81},
@@ -37,6 +37,8 @@ WIDTHS: Final = {
 """Kinds that lie in memory, with their bytes."""
 
 _HEADER_WORDS: Final = 5
+_LOOSE: Final = 1
+"""In the place of a tool's number, which drivers do not read."""
 _MAGIC: Final = 0x07230203
 _VERSION: Final = 0x00010500
 _CAPABILITIES: Final = (1, 11, 39, 4448, 5347)
@@ -190,8 +192,12 @@ class Module:
 
     # -- the whole -----------------------------------------------------------------------------
 
-    def words(self, threads: Sequence[int]) -> bytes:
-        """The module, with its entry point `main` and groups of `threads`."""
+    def words(self, threads: Sequence[int], *, loose: bool = False) -> bytes:
+        """The module, with its entry point `main` and groups of `threads`.
+
+        Args:
+            loose: it needs no `CONTROLS`.
+        """
         void = self.type("void")
         function = self._global(("function",), 33, void)
         out: list[int] = []
@@ -210,8 +216,14 @@ class Module:
         out += self.body
         self._put(out, 253)
         self._put(out, 56)
-        header = [_MAGIC, _VERSION, 0, self._next, 0]
+        header = [_MAGIC, _VERSION, _LOOSE if loose else 0, self._next, 0]
         return struct.pack(f"<{len(header) + len(out)}I", *header, *out)
+
+
+def loose(words: bytes) -> bool:
+    """Was the module written so that it needs no `CONTROLS`?"""
+    (maker,) = struct.unpack_from("<I", words, 8)
+    return bool(maker == _LOOSE)
 
 
 def controlled(words: bytes, controls: Iterable[str]) -> bytes:

@@ -154,7 +154,7 @@ class _Operand:
 
 def streamed(problem: Problem, shape: Shape) -> Stage:
     """The dispatch of a product that `fits`."""
-    kernel = Kernel(3, THREADS, contract=True)
+    kernel = Kernel(3, THREADS, contract=True, loose=True)
     m, n, k = problem.m, problem.n, problem.k
     across, down = -(-n // shape.columns), -(-m // shape.rows)
     depth = shape.depth

@@ -98,7 +98,9 @@ def unrolled(
     """The stages; None where another way is better."""
     data, weights = inputs
     out = outputs[0]
-    if int_attribute(attributes, "groups") != 1 or not out.count or not data.count:
+    if out.dtype != "float32" or int_attribute(attributes, "groups") != 1:
+        return None
+    if not out.count or not data.count:
         return None
     plan = _Plan(data.shape, out.shape, conv_windows(weights.shape, attributes), weights.shape[2:])
     if out.shape[1] < LEAST_WORK or plan.terms < LEAST_WORK:

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from app.engine.backends.card.spirv import CONTROLS, Module, controlled
+from app.engine.backends.card.kernel import Kernel
+from app.engine.backends.card.spirv import CONTROLS, Module, controlled, loose
 from tests.helpers.formulas import VALIDATOR, judge
 
 
@@ -38,3 +39,10 @@ def test_judge_finds_what_is_wrong(tmp_path: Path) -> None:
     module = Module()
     module.put("Store", 9999, 9998)
     assert "9999" in judge(module.words((1, 1, 1)), tmp_path)
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_what_needs_no_controls_says_so(tmp_path: Path, wanted: bool) -> None:
+    words = Kernel(1, loose=wanted).words()
+    assert loose(words) is wanted
+    assert judge(words, tmp_path) == ""
