@@ -9,12 +9,14 @@ backends see float32 operators on operands that are already rounded, and the bou
   bits behind the point (float16 with its narrow range), and products are added in float32.
 * `int8`: each row of the left operand and each column of the right one (each output's kernel and
   each example of a convolution) is divided by 1/127 of its largest magnitude and rounded to an
-  integer; products of a `matmul` are added in int32, and the result is multiplied by both scales.
+  integer; products are added in int32 (in float32 where no sum can reach 2^24, which is the same),
+  and the result is multiplied by both scales.
 * `exact`, `float32`: nothing is rounded.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Final
 
@@ -76,9 +78,7 @@ def _quantized(builder: GraphBuilder, node: Node, inputs: Sequence[int]) -> int:
         axes = tuple(range(1, rank))
         small, scale = _levels(builder, left, axes)
         kernel, weights = _levels(builder, right, axes)
-        whole = [builder.add("cast", [value], dtype="int32") for value in (small, kernel)]
-        product = builder.apply("conv", node.version, tuple(whole), dict(node.attributes))[0]
-        found = builder.add("cast", [product], dtype="float32")
+        found = _summed(builder, node, small, kernel)
         by_output = builder.add("permute", [weights], axes=(1, 0, *range(2, rank)))
         return call(builder, "mul", call(builder, "mul", found, scale), by_output)
     rank = builder.spec(left).rank
@@ -93,6 +93,17 @@ def _quantized(builder: GraphBuilder, node: Node, inputs: Sequence[int]) -> int:
     product = builder.apply("matmul", node.version, tuple(whole), dict(node.attributes))[0]
     found = builder.add("cast", [product], dtype="float32")
     return call(builder, "mul", call(builder, "mul", found, rows), columns)
+
+
+def _summed(builder: GraphBuilder, node: Node, small: int, kernel: int) -> int:
+    """The convolution of whole numbers, as float32. Where no sum can reach 2^24 float32 has it
+    exactly, in any order; else it is made in int32."""
+    terms = math.prod(builder.spec(kernel).shape[1:])
+    if terms * _LEVELS**2 < 2**24:
+        return builder.apply("conv", node.version, (small, kernel), dict(node.attributes))[0]
+    whole = tuple(builder.add("cast", [value], dtype="int32") for value in (small, kernel))
+    product = builder.apply("conv", node.version, whole, dict(node.attributes))[0]
+    return builder.add("cast", [product], dtype="float32")
 
 
 def _swapped(builder: Builder, value: int) -> int:

@@ -40,6 +40,14 @@ WIDE_KINDS: Final = KINDS | {"int16", "float16", "bfloat16"}
 """Those on a card that stores 16 bits."""
 
 
+NARROW: Final = frozenset({"int8", "int16", "uint8"})
+ARITHMETIC: Final = frozenset(
+    {
+        "conv", "matmul", "reduce", "reduce_arg", "scan_reduce", "scatter", "searchsorted", "topk",
+    }
+)  # fmt: skip
+"""Operators that do more with numbers than to move them."""
+
 Chooser = Callable[[Node, Sequence[TensorSpec]], Emission | None]
 """What a card has for a node beside the common kernels: the node, the specs of its inputs."""
 
@@ -83,12 +91,25 @@ def _require_kinds(specs: Sequence[TensorSpec], kinds: frozenset[str]) -> None:
 
 
 def _require_kernels(graph: Graph, kinds: frozenset[str], *, exact: bool) -> None:
+    specs = graph.specs()
     for node in graph.nodes:
         key = f"{node.operator}@{node.version}"
         if key == "formula@1":
             _require_functions(node, kinds, FUNCTIONS.keys() | LOWERED if exact else SERVED)
         elif key not in EMITTERS and node.operator != "reshape":
             raise EngineError("task_refused", reason=f"no kernel for {key}")
+        else:
+            _require_arithmetic(node, specs)
+
+
+def _require_arithmetic(node: Node, specs: Sequence[TensorSpec]) -> None:
+    """Kernels that compute know float32 and integers of 32 and 64 bits; conv knows float32."""
+    if node.operator not in ARITHMETIC:
+        return
+    dtype = specs[node.inputs[0]].dtype
+    moved = node.operator == "scatter" and node.attrs["function"] == "set"
+    if (dtype in NARROW and not moved) or (node.operator == "conv" and dtype != "float32"):
+        raise EngineError("task_refused", reason=f"no kernel for {node.operator} of {dtype}")
 
 
 def _require_functions(node: Node, kinds: frozenset[str], served: AbstractSet[str]) -> None:

@@ -67,6 +67,22 @@ def test_int8_convolution_scales_examples_and_outputs() -> None:
     np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
 
 
+def test_long_convolutions_in_int8_are_added_in_integers() -> None:
+    """float32 has no odd numbers beyond 2^24, which 1,200 products of 127 and 127 pass."""
+    graph = product(
+        (1, 1200, 2), (1, 1200, 1), operator="conv", stride=(1,), dilation=(1,), low=(0,),
+        high=(0,), between=(0,),
+    )  # fmt: skip
+    rounded = in_class(graph, "int8")
+    convolution = next(node for node in rounded.nodes if node.operator == "conv")
+    assert convolution.outputs[0].dtype == "int32"
+    data, kernel = np.full((1, 1200, 2), 127, np.float32), np.full((1, 1200, 1), 127, np.float32)
+    data[0, 0] = 1
+    kernel[0, 0] = 1
+    (result,) = interpret(rounded, [data, kernel])
+    np.testing.assert_array_equal(result, np.float32(1199 * 127 * 127 + 1))
+
+
 def test_zeros_and_empty_axes_stay_zeros_in_int8() -> None:
     graph = product((2, 3), (3, 2))
     zeros = [np.zeros((2, 3), np.float32), np.zeros((3, 2), np.float32)]
