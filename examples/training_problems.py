@@ -50,7 +50,7 @@ def convolutional() -> Problem:
     return Problem(model, F.cross_entropy, _digits(), gg.AdamW(2e-3))
 
 
-class RowTransformer(nn.Module):
+class RowTransformer(nn.Module):  # type: ignore[misc, name-defined, unused-ignore]
     """A transformer that reads an image row by row."""
 
     def __init__(self, width: int = 32, layers: int = 2) -> None:
@@ -73,7 +73,7 @@ def transformer() -> Problem:
     return Problem(RowTransformer(), F.cross_entropy, _digits(), gg.AdamW(1e-3))
 
 
-class TextModel(nn.Module):
+class TextModel(nn.Module):  # type: ignore[misc, name-defined, unused-ignore]
     """A causal transformer over characters; the head is the embedding again."""
 
     def __init__(self, letters: int, length: int, width: int = 48, layers: int = 2) -> None:
@@ -91,7 +91,7 @@ class TextModel(nn.Module):
         return self.norm(hidden) @ self.letters.weight.T
 
 
-class Block(nn.Module):
+class Block(nn.Module):  # type: ignore[misc, name-defined, unused-ignore]
     """Attention, then two layers, each beside what came in."""
 
     def __init__(self, width: int, heads: int = 4) -> None:
@@ -132,7 +132,7 @@ def physics() -> Problem:
     The derivatives of a network with one hidden layer are written out.
     """
 
-    class Solution(nn.Module):
+    class Solution(nn.Module):  # type: ignore[misc, name-defined, unused-ignore]
         def __init__(self, width: int = 32) -> None:
             super().__init__()
             self.inner, self.outer = nn.Linear(1, width), nn.Linear(width, 1, bias=False)
@@ -156,7 +156,7 @@ def physics() -> Problem:
     return Problem(Solution(), loss, (t,), gg.Adam(3e-3), 128, 64)
 
 
-class SmallUNet(nn.Module):
+class SmallUNet(nn.Module):  # type: ignore[misc, name-defined, unused-ignore]
     """Down, across and up again, with the way across joined; it is told the noise's level."""
 
     def __init__(self, width: int = 16) -> None:
@@ -201,7 +201,7 @@ def graph() -> Problem:
     gaps = squares[:, None] - 2 * points @ points.T + squares
     near = np.argsort(gaps, axis=1, kind="stable")[:, 1:7]
 
-    class Neighbors(nn.Module):
+    class Neighbors(nn.Module):  # type: ignore[misc, name-defined, unused-ignore]
         def __init__(self, width: int = 48) -> None:
             super().__init__()
             self.register_buffer("points", torch.from_numpy(points))

@@ -169,3 +169,40 @@ def test_the_examples_follow_pytorch(lab: Session, name: str) -> None:
         loss.backward()
         optimizer.step()
         assert run.losses[step] == pytest.approx(loss.item(), rel=1e-4)
+
+
+@pytest.mark.slow
+def test_a_model_that_no_engine_can_hold(short_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """36 MiB of weights, as much of gradients, an engine of 64 MiB: the curve is PyTorch's."""
+    monkeypatch.setenv("GPUGOBLIN_CONFIG", str(short_path / "none.toml"))
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((128, 768)).astype(np.float32)
+    y = rng.integers(0, 10, 128)
+
+    def deep() -> Any:
+        torch.manual_seed(0)
+        layers: list[Any] = []
+        for _ in range(16):
+            layers += [torch.nn.Linear(768, 768), torch.nn.Tanh()]
+        return torch.nn.Sequential(*layers, torch.nn.Linear(768, 10))
+
+    cross_entropy = torch.nn.functional.cross_entropy
+    with gg.connect("local", state_dir=short_path / "s", memory_bytes=64 * 2**20) as session:
+        run = gg.train(
+            deep(), loss=cross_entropy, data=(x, y), optimizer=gg.AdamW(1e-3), steps=3, batch=32,
+            micro_batch=16, name="deep",
+        )  # fmt: skip
+        found = run.training()
+        assert found.stages > 1
+        assert found.job.plan.memory_bound_bytes <= 64 * 2**20
+        losses = run.wait(timeout=100).losses
+        session.stop_node()
+    model = deep()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    for step in range(3):
+        rows = list(Order(128, 32, 0).rows(step, 0, 32))
+        loss = cross_entropy(model(torch.from_numpy(x[rows])), torch.from_numpy(y[rows]))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        assert losses[step] == pytest.approx(loss.item(), rel=1e-4)

@@ -1,0 +1,116 @@
+"""Volunteers that lie, at a training on the grid: the curve is the same, bit by bit.
+
+The validator computes with the engine's reference and judges with the real rules
+(`gpugoblin.verify`); doors, leases and uploads are the real ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gpugoblin.catalog.spec import Array
+from gpugoblin.graph.serialize import decode
+from gpugoblin.verify.compare import judge_recomputed
+from gpugoblin.wire.messages.task import Constraints
+from server_stub.node.work import Checked, Recompute, Reply
+from tests.helpers.lab import Lab, grid_settings, work_until
+from tests.helpers.node import LabNode, Workers, evaluate
+from tests.helpers.trainings import Linear, submit, training_info
+
+MODEL = Linear()
+STEPS = 12
+
+
+class Judges(Workers):
+    """The validator with the real decision about what it computes again."""
+
+    def _recompute(self, work: Recompute) -> Reply:
+        inputs = self._inputs(work)
+        own = list(evaluate(work.graph, inputs, work.numeric_class))
+        theirs = [self._read(blob) for blob in work.committed]
+        verdict = judge_recomputed(decode(work.graph), inputs, own, theirs or own, "float32")
+        right = bool(theirs) and verdict.accepted
+        chosen = theirs if right else own
+        names: tuple[str, ...] = ()
+        if work.fold and (right or work.repair):
+            names = tuple(
+                self._place(array, output, keep=False)
+                for array, output in zip(chosen, work.outputs, strict=True)
+            )
+        return Checked(
+            work.work, right, "" if right else verdict.code or "result_mismatch", 0.0, 1.0,
+            () if right else names, "validator",
+        )  # fmt: skip
+
+
+def _gradient(arrays: list[Array]) -> Array:
+    """The largest output: the gradient, or the weights."""
+    return max(arrays, key=lambda one: one.size)
+
+
+def all_wrong(arrays: list[Array]) -> list[Array]:
+    rng = np.random.default_rng(1)
+    return [rng.standard_normal(one.shape).astype(one.dtype) for one in arrays]
+
+
+def one_element(arrays: list[Array]) -> list[Array]:
+    made = [one.copy() for one in arrays]
+    target = _gradient(made).reshape(-1)
+    target[0] += np.float32(1e-2) * np.sqrt(np.mean(target.astype(np.float64) ** 2) + 1e-12)
+    return made
+
+
+def sign_of_a_row(arrays: list[Array]) -> list[Array]:
+    made = [one.copy() for one in arrays]
+    _gradient(made).reshape(-1)[:2] *= -1
+    return made
+
+
+def nan(arrays: list[Array]) -> list[Array]:
+    made = [one.copy() for one in arrays]
+    _gradient(made).reshape(-1)[-1] = np.nan
+    return made
+
+
+def trained(root: Path, spoils: list[Callable[[list[Array]], list[Array]]]) -> tuple[Any, ...]:
+    """The losses, the weights, and how the job stands, with one honest device beside liars."""
+    settings = grid_settings()
+    with LabNode(root, workers=Judges(root / "state" / "blobs"), **settings) as node:
+        node.workers.store.root.mkdir(parents=True, exist_ok=True)
+        with Lab(node, root) as lab:
+            devices = [lab.device() for _ in range(1 + len(spoils))]
+            for device, spoil in zip(devices[1:], spoils, strict=True):
+                device.spoil = spoil
+            try:
+                job = submit(
+                    lab, MODEL, steps=STEPS, executor="grid", constraints=Constraints(0, "none")
+                )
+                job = work_until(lab, job, devices, 60.0)
+            finally:
+                for device in devices:
+                    device.session.close()
+            weights = np.empty(4, np.float32)
+            lab.client.download(
+                f"/v1/trainings/{job.job}/weights", memoryview(weights).cast("B"),
+                query={"version": training_info(lab, job).version, "number": 0},
+            )  # fmt: skip
+            return lab.result(job.outputs[0]), weights, job
+
+
+def test_liars_change_nothing(tmp_path: Path, short_path: Path) -> None:
+    (short_path / "a").mkdir()
+    (short_path / "b").mkdir()
+    losses, weights, job = trained(short_path / "a", [])
+    np.testing.assert_allclose(losses, MODEL.run(STEPS)[0], rtol=1e-4, atol=1e-8)
+    assert job.state == "done"
+    spoils = [all_wrong, one_element, sign_of_a_row, nan]
+    found, other, lied = trained(short_path / "b", spoils)
+    assert lied.state == "done"
+    # Not one wrong number was used: the same bits.
+    assert np.array_equal(found, losses)
+    assert np.array_equal(other, weights)
+    assert lied.verified_by.recompute == lied.tasks
