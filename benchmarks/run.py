@@ -29,7 +29,7 @@ AREAS: dict[str, tuple[str, ...]] = {
         "demo_time",
     ),
     "catalog": ("graph_tools", "onnx_nodes", "catalog_speed"),
-    "training": ("training_curves",),
+    "training": ("training_curves", "plan_stages", "large_algebra"),
     "lending": ("lending_input", "lending_stop", "lending_agent"),
     "zoo": ("zoo",),
     "desktop": ("window",),
