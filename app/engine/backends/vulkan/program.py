@@ -110,6 +110,19 @@ class CardProgram:
         self.machine.finish(number)
         return (time.perf_counter() - began_s) / repeats
 
+    def queue_s(self, repeats: int) -> float:
+        """Seconds of the host for queueing one replay: for measuring. What is queued at once must
+        not be so much that the driver waits for the card."""
+        self.replay_s(1)
+        number = 0
+        began_s = time.perf_counter()
+        for _ in range(repeats):
+            for commands, _ in self._segments:
+                number = self.machine.queue.submit(commands)
+        took_s = (time.perf_counter() - began_s) / repeats
+        self.machine.finish(number)
+        return took_s
+
     # -- one run -------------------------------------------------------------------------------
 
     def _replay(self, context: Context) -> None:

@@ -109,26 +109,28 @@ class Queue:
         self._semaphore = found[0]
         self._semaphores = ffi.new("VkSemaphore[]", [self._semaphore])
         self._value = 0
+        self._submit = device.function("vkQueueSubmit")
+        self._keep = make  # one description for all submissions
+        self._values = make.array("uint64_t", 1)
+        signalled = make.make(
+            "TimelineSemaphoreSubmitInfo",
+            signalSemaphoreValueCount=1,
+            pSignalSemaphoreValues=self._values,
+        )
+        self._info = make.make(
+            "SubmitInfo",
+            pNext=signalled,
+            commandBufferCount=1,
+            signalSemaphoreCount=1,
+            pSignalSemaphores=self._semaphores,
+        )
 
     def submit(self, commands: Commands) -> int:
         """Queues a recorded buffer; the number to wait for."""
         self._value += 1
-        make = Structures()
-        values = make.array("uint64_t", [self._value])
-        timeline = make.make(
-            "TimelineSemaphoreSubmitInfo",
-            signalSemaphoreValueCount=1,
-            pSignalSemaphoreValues=values,
-        )
-        info = make.make(
-            "SubmitInfo",
-            pNext=timeline,
-            commandBufferCount=1,
-            pCommandBuffers=commands.buffers,
-            signalSemaphoreCount=1,
-            pSignalSemaphores=self._semaphores,
-        )
-        require(library.vkQueueSubmit(self._device.queue, 1, info, ffi.NULL), "submitting work")
+        self._values[0] = self._value
+        self._info.pCommandBuffers = commands.buffers
+        require(self._submit(self._device.queue, 1, self._info, ffi.NULL), "submitting work")
         return self._value
 
     def wait(self, number: int, limit_ns: int = WAIT_NS) -> bool:

@@ -27,6 +27,13 @@ def deep(steps: int) -> Graph:
     return builder.build([value])
 
 
+def test_replays_are_timed(machine: Machine) -> None:
+    program = compile_card(deep(2), machine)
+    assert program.replay_s(2) > 0
+    assert 0 < program.queue_s(2) < 1
+    program.release()
+
+
 def test_replay_on_other_tensors(machine: Machine) -> None:
     program = compile_card(deep(3), machine)
     pool = Pool(1)
