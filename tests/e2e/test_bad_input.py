@@ -108,7 +108,7 @@ def refused(code: str, does: Callable[[], object]) -> GoblinError:
 
 def test_what_is_wrong_before_anything_is_sent(tmp_path: Path, session: Session) -> None:
     x = gg.array(numbers(8, 4))
-    np.save(tmp_path / "doubles.npy", np.ones((2, 2)))
+    np.save(tmp_path / "complex.npy", np.ones((2, 2), np.complex64))
     np.save(tmp_path / "good.npy", numbers(8, 4))
     good = (tmp_path / "good.npy").read_bytes()
     (tmp_path / "cut.npy").write_bytes(good[:-8])
@@ -116,7 +116,7 @@ def test_what_is_wrong_before_anything_is_sent(tmp_path: Path, session: Session)
     (tmp_path / "text.txt").write_text("no numbers")
     rows: dict[str, Callable[[], object]] = {
         "shapes_differ": lambda: x @ x,
-        "dtype_refused": lambda: gg.open(tmp_path / "doubles.npy"),
+        "dtype_refused": lambda: gg.open(tmp_path / "complex.npy"),
         "file_unreadable": lambda: gg.open(tmp_path / "missing.npy"),
         "file_truncated": lambda: gg.open(tmp_path / "cut.npy"),
         "file_malformed": lambda: gg.open(tmp_path / "noise.npy"),

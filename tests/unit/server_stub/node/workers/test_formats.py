@@ -98,7 +98,7 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
 def test_dtype_names() -> None:
     assert dtype_name(Path("x"), np.dtype("<i4")) == "int32"
     with pytest.raises(StoreError) as caught:
-        dtype_name(Path("x"), np.dtype("f8"))
+        dtype_name(Path("x"), np.dtype("c8"))
     assert caught.value.code == "array_dtype"
 
 
