@@ -1,9 +1,10 @@
 """What the agent itself costs: resident memory, processor time and wake-ups, off and armed.
 
 Owns: those figures, of the program as an owner starts it, without a coordinator (it tries again
-later and later, which counts in). `off`: the owner has paused. `armed`: it waits for nobody to use
-the machine. The tensor pool (shared pages of the engine's arenas) is not counted, and an engine
-does not run while off or armed. Wake-ups are voluntary switches of all its threads.
+later and later, which counts in). `off`: the owner has paused. `armed`: its hours have not come, so
+it looks for the moment to lend. The tensor pool (shared pages of the engine's arenas) is not
+counted, and an engine does not run while off or armed. Wake-ups are voluntary switches of all its
+threads.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ SETTLE_S = 15.0
 SPAN_S = 60.0
 _CONFIG = """state_directory = "{state}"
 profile = "custom"
-away.when_present = "stop"
-away.after_minutes = 1440
+away.when_present = "go_on"
+price.dear_hours = ["daily 00:00-24:00"]
 load.processor_percent = 100
 [coordinator]
 address = "http://127.0.0.1:9"
@@ -49,7 +50,7 @@ def measure() -> list[Row]:
         time.sleep(SETTLE_S)
         off = _cost(pid)
         control.ask(Resume(2, "bench-2"))
-        control.ask(SettingsSet(3, 0, {"away.when_present": "go_on"}))
+        control.ask(SettingsSet(3, 0, {"price.dear_hours": ()}))
         time.sleep(SETTLE_S)
         memory = _resident_mib(pid)
     return [
