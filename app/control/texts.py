@@ -16,7 +16,14 @@ __all__ = ["CATALOGS", "LANGUAGES", "_", "speak", "wanted_language"]
 CATALOGS: Final = Path(__file__).parent.parent / "locale"
 
 LANGUAGES: Final[Mapping[str, str]] = {
+    "de": "Deutsch",
     "en": "English",
+    "es": "Español",
+    "fr": "Français",
+    "ja": "日本語",
+    "pt": "Português",
+    "ru": "Русский",
+    "zh": "中文",
 }
 """Code and own name of every language."""
 
