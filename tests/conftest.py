@@ -6,6 +6,7 @@ list of what it left. Things that end by themselves get two seconds.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import threading
@@ -49,11 +50,12 @@ def _threads() -> set[threading.Thread]:
 
 
 def _children() -> set[int]:
-    return {
-        child.pid
-        for child in psutil.Process().children(recursive=True)
-        if child.status() != psutil.STATUS_ZOMBIE or child.ppid() == os.getpid()
-    }
+    found = set()
+    for child in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.NoSuchProcess):  # it has just ended
+            if child.status() != psutil.STATUS_ZOMBIE or child.ppid() == os.getpid():
+                found.add(child.pid)
+    return found
 
 
 def _left_behind(

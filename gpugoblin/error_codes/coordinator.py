@@ -37,6 +37,24 @@ CODES: dict[str, ErrorCode] = {
         what="The coordinator's database cannot be used: {reason}.",
         next_step="The operator must restore the last backup.",
     ),
+    "coordinator_database_unreachable": ErrorCode(
+        what="The coordinator's database ({place}) cannot be reached: {reason}.",
+        next_step="Nothing was changed. The operator must see that PostgreSQL runs and that "
+        "`database` names it.",
+    ),
+    "coordinator_outcome_unknown": ErrorCode(
+        what="The connection to the database was lost while the request was being stored.",
+        next_step="It may have been carried out. Look, or send it again: receipts are booked once, "
+        "and a grant whose reply was lost is offered again.",
+    ),
+    "coordinator_postgres_unfit": ErrorCode(
+        what="The PostgreSQL database cannot hold the coordinator's facts: {reason}.",
+        next_step="Use PostgreSQL 15 or later and a database with the encoding UTF8.",
+    ),
+    "coordinator_postgres_missing": ErrorCode(
+        what="`database` names PostgreSQL, but its driver is not installed.",
+        next_step="Install it: pip install 'gpugoblin[postgres]'.",
+    ),
     "coordinator_schema_newer": ErrorCode(
         what="The database has schema {found}; this program knows schemas up to {known}.",
         next_step="Install the newer program that wrote it, or restore an older backup.",

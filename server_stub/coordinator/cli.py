@@ -21,11 +21,11 @@ from gpugoblin.clock import SystemClock
 from gpugoblin.errors import GoblinError
 from gpugoblin.ids import DeviceId, GrantId
 from gpugoblin.wire.tls import TlsFiles
-from server_stub.coordinator import audit, ledger, tables
+from server_stub.coordinator import audit, databases, ledger, tables
 from server_stub.coordinator.handlers import enrol, operator, signin
 from server_stub.coordinator.settings import Settings, load_settings
-from server_stub.coordinator.state import Files, backup, initialize, open_house, tls_files
-from server_stub.coordinator.store import Transaction, transact
+from server_stub.coordinator.state import backup, initialize, open_house, tls_files
+from server_stub.coordinator.store_writer import Transaction
 
 __all__ = ["main"]
 
@@ -56,6 +56,7 @@ def _parser() -> argparse.ArgumentParser:
     init = _verb(verbs, "init", "make a configuration, a database and keys", _init)
     init.add_argument("--host", default="127.0.0.1")
     init.add_argument("--port", type=int, default=8440)
+    init.add_argument("--database", default="", help="postgresql://...; otherwise SQLite")
     init.add_argument("--hostname", action="append", help="name in the self-made certificate")
     _verb(verbs, "serve", "serve until SIGTERM", _serve)
     _verb(verbs, "status", "show counts and keys", _status)
@@ -111,6 +112,8 @@ def _verb(
 
 def _init(arguments: Arguments) -> int:
     chosen: dict[str, object] = {"host": arguments.host, "port": arguments.port}
+    if arguments.database:
+        chosen["database"] = arguments.database
     if arguments.hostname:
         chosen["hostnames"] = tuple(arguments.hostname)
     settings = initialize(arguments.config, **chosen)
@@ -247,7 +250,7 @@ def _credits(arguments: Arguments) -> int:
 
 def _run(settings: Settings, work: Callable[[Transaction, float], R]) -> R:
     now_s = SystemClock().wall_s()
-    return transact(Files(settings.state_dir).database, lambda tx: work(tx, now_s))
+    return databases.transact(settings, lambda tx: work(tx, now_s))
 
 
 def _show(arguments: Arguments, shown: Any) -> int:

@@ -57,6 +57,8 @@ _STATUS: Final = {
     "coordinator_database_busy": 503,
     "coordinator_database_full": 503,
     "coordinator_database_damaged": 503,
+    "coordinator_database_unreachable": 503,
+    "coordinator_outcome_unknown": 503,
     "coordinator_stopping": 503,
 }
 

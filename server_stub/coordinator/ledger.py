@@ -98,12 +98,12 @@ def book(
         )  # fmt: skip
         tx.execute(
             "INSERT INTO balance (holder, micro_units) VALUES (?, ?) ON CONFLICT (holder)"
-            " DO UPDATE SET micro_units = micro_units + excluded.micro_units",
+            " DO UPDATE SET micro_units = balance.micro_units + excluded.micro_units",
             holder, change,
         )  # fmt: skip
     tx.execute(
         "INSERT INTO lab_day (lab, day, micro_units) VALUES (?, ?, ?) ON CONFLICT (lab, day)"
-        " DO UPDATE SET micro_units = micro_units + excluded.micro_units",
+        " DO UPDATE SET micro_units = lab_day.micro_units + excluded.micro_units",
         lab, day, micro_units,
     )  # fmt: skip
     return True
@@ -140,7 +140,7 @@ def audit_ledger(tx: Transaction) -> list[LedgerFault]:
         for holder, balance, posted in tx.rows(
             "SELECT holder, SUM(balance), SUM(posted) FROM ("
             " SELECT holder, micro_units AS balance, 0 AS posted FROM balance UNION ALL"
-            " SELECT holder, 0, micro_units FROM posting) GROUP BY holder"
+            " SELECT holder, 0, micro_units FROM posting) AS side GROUP BY holder"
             " HAVING SUM(balance) <> SUM(posted)"
         )
     ]

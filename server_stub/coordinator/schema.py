@@ -10,206 +10,205 @@ from __future__ import annotations
 
 from typing import Final
 
+from server_stub.coordinator.dialects import AppendOnly, Statement
+
 __all__ = ["COLUMNS", "MIGRATIONS", "VERSION"]
 
-_FIRST: Final = (
+_FIRST: Final[tuple[Statement, ...]] = (
     """CREATE TABLE counter (
-        name TEXT PRIMARY KEY,
-        value INTEGER NOT NULL
-    ) STRICT, WITHOUT ROWID""",
+        name {text} PRIMARY KEY,
+        value {integer} NOT NULL
+    ) {keyed}""",
     "INSERT INTO counter (name, value) VALUES ('schema', 0), ('revocation', 0), ('level', 0)",
     """CREATE TABLE account (
-        account TEXT PRIMARY KEY,
-        name TEXT NOT NULL UNIQUE,
-        created_s REAL NOT NULL
-    ) STRICT""",
+        account {text} PRIMARY KEY,
+        name {text} NOT NULL UNIQUE,
+        created_s {real} NOT NULL
+    ) {strict}""",
     """CREATE TABLE device (
-        device TEXT PRIMARY KEY,
-        account TEXT NOT NULL REFERENCES account,
-        public_key BLOB NOT NULL UNIQUE,
-        created_s REAL NOT NULL,
-        seen_s REAL,
-        revoked_s REAL
-    ) STRICT""",
+        device {text} PRIMARY KEY,
+        account {text} NOT NULL REFERENCES account,
+        public_key {bytes} NOT NULL UNIQUE,
+        created_s {real} NOT NULL,
+        seen_s {real},
+        revoked_s {real}
+    ) {strict}""",
     "CREATE INDEX device_by_account ON device (account)",
     """CREATE TABLE enrolment (
-        enrolment TEXT PRIMARY KEY,
-        user_code TEXT NOT NULL UNIQUE,
-        public_key BLOB NOT NULL,
-        network_bucket TEXT NOT NULL,
-        state TEXT NOT NULL CHECK (state IN ('pending', 'approved', 'denied')),
-        device TEXT REFERENCES device,
-        expires_s REAL NOT NULL,
-        polled_s REAL,
-        interval_s REAL NOT NULL
-    ) STRICT""",
+        enrolment {text} PRIMARY KEY,
+        user_code {text} NOT NULL UNIQUE,
+        public_key {bytes} NOT NULL,
+        network_bucket {text} NOT NULL,
+        state {text} NOT NULL CHECK (state IN ('pending', 'approved', 'denied')),
+        device {text} REFERENCES device,
+        expires_s {real} NOT NULL,
+        polled_s {real},
+        interval_s {real} NOT NULL
+    ) {strict}""",
     "CREATE INDEX enrolment_by_key ON enrolment (public_key)",
     "CREATE INDEX enrolment_by_end ON enrolment (expires_s)",
     """CREATE TABLE lab (
-        lab TEXT PRIMARY KEY,
-        name TEXT NOT NULL UNIQUE,
-        public_key BLOB NOT NULL UNIQUE,
-        address TEXT NOT NULL,
-        certificate_sha256 TEXT,
-        weight REAL NOT NULL CHECK (weight > 0),
-        created_s REAL NOT NULL,
-        max_cards INTEGER NOT NULL,
-        cards_wanted INTEGER NOT NULL DEFAULT 0,
-        min_memory_bytes INTEGER NOT NULL DEFAULT 0,
-        demand_s REAL NOT NULL DEFAULT 0,
-        served INTEGER NOT NULL DEFAULT 0
-    ) STRICT""",
+        lab {text} PRIMARY KEY,
+        name {text} NOT NULL UNIQUE,
+        public_key {bytes} NOT NULL UNIQUE,
+        address {text} NOT NULL,
+        certificate_sha256 {text},
+        weight {real} NOT NULL CHECK (weight > 0),
+        created_s {real} NOT NULL,
+        max_cards {integer} NOT NULL,
+        cards_wanted {integer} NOT NULL DEFAULT 0,
+        min_memory_bytes {integer} NOT NULL DEFAULT 0,
+        demand_s {real} NOT NULL DEFAULT 0,
+        served {integer} NOT NULL DEFAULT 0
+    ) {strict}""",
     """CREATE TABLE card_grant (
-        card_grant TEXT PRIMARY KEY,
-        lab TEXT NOT NULL REFERENCES lab,
-        device TEXT NOT NULL REFERENCES device,
-        card INTEGER NOT NULL,
-        card_class TEXT NOT NULL,
-        engine_build TEXT NOT NULL,
-        catalog_hash TEXT NOT NULL,
-        owner_age_days INTEGER NOT NULL,
-        network_bucket TEXT NOT NULL,
-        max_leases INTEGER NOT NULL,
-        issued_s INTEGER NOT NULL,
-        expires_s INTEGER NOT NULL,
-        seen_s REAL NOT NULL,
-        released_s REAL,
-        revoked_s REAL
-    ) STRICT""",
+        card_grant {text} PRIMARY KEY,
+        lab {text} NOT NULL REFERENCES lab,
+        device {text} NOT NULL REFERENCES device,
+        card {integer} NOT NULL,
+        card_class {text} NOT NULL,
+        engine_build {text} NOT NULL,
+        catalog_hash {text} NOT NULL,
+        owner_age_days {integer} NOT NULL,
+        network_bucket {text} NOT NULL,
+        max_leases {integer} NOT NULL,
+        issued_s {integer} NOT NULL,
+        expires_s {integer} NOT NULL,
+        seen_s {real} NOT NULL,
+        released_s {real},
+        revoked_s {real}
+    ) {strict}""",
     "CREATE INDEX card_grant_by_device ON card_grant (device, expires_s)",
     "CREATE INDEX card_grant_by_lab ON card_grant (lab, expires_s)",
     """CREATE TABLE receipt (
-        receipt TEXT PRIMARY KEY,
-        card_grant TEXT NOT NULL REFERENCES card_grant,
-        lab TEXT NOT NULL REFERENCES lab,
-        lease TEXT NOT NULL,
-        verified_s REAL NOT NULL,
-        booked_s REAL NOT NULL,
+        receipt {text} PRIMARY KEY,
+        card_grant {text} NOT NULL REFERENCES card_grant,
+        lab {text} NOT NULL REFERENCES lab,
+        lease {text} NOT NULL,
+        verified_s {real} NOT NULL,
+        booked_s {real} NOT NULL,
         UNIQUE (lab, lease)
-    ) STRICT""",
+    ) {strict}""",
     """CREATE TABLE entry (
-        entry INTEGER PRIMARY KEY,
-        receipt TEXT NOT NULL UNIQUE REFERENCES receipt,
-        account TEXT NOT NULL REFERENCES account,
-        device TEXT NOT NULL REFERENCES device,
-        lab TEXT NOT NULL REFERENCES lab,
-        day INTEGER NOT NULL
-    ) STRICT""",
+        entry {number} PRIMARY KEY,
+        receipt {text} NOT NULL UNIQUE REFERENCES receipt,
+        account {text} NOT NULL REFERENCES account,
+        device {text} NOT NULL REFERENCES device,
+        lab {text} NOT NULL REFERENCES lab,
+        day {integer} NOT NULL
+    ) {strict}""",
     "CREATE INDEX entry_by_lab_day ON entry (lab, day)",
     """CREATE TABLE posting (
-        entry INTEGER NOT NULL REFERENCES entry,
-        holder TEXT NOT NULL,
-        micro_units INTEGER NOT NULL,
+        entry {integer} NOT NULL REFERENCES entry,
+        holder {text} NOT NULL,
+        micro_units {integer} NOT NULL,
         PRIMARY KEY (entry, holder)
-    ) STRICT, WITHOUT ROWID""",
+    ) {keyed}""",
     """CREATE TABLE balance (
-        holder TEXT PRIMARY KEY,
-        micro_units INTEGER NOT NULL
-    ) STRICT, WITHOUT ROWID""",
+        holder {text} PRIMARY KEY,
+        micro_units {integer} NOT NULL
+    ) {keyed}""",
     """CREATE TABLE lab_day (
-        lab TEXT NOT NULL REFERENCES lab,
-        day INTEGER NOT NULL,
-        micro_units INTEGER NOT NULL,
+        lab {text} NOT NULL REFERENCES lab,
+        day {integer} NOT NULL,
+        micro_units {integer} NOT NULL,
         PRIMARY KEY (lab, day)
-    ) STRICT, WITHOUT ROWID""",
+    ) {keyed}""",
     """CREATE TABLE nonce (
-        public_key BLOB NOT NULL,
-        nonce BLOB NOT NULL,
-        until_s REAL NOT NULL,
+        public_key {bytes} NOT NULL,
+        nonce {bytes} NOT NULL,
+        until_s {real} NOT NULL,
         PRIMARY KEY (public_key, nonce)
-    ) STRICT, WITHOUT ROWID""",
+    ) {keyed}""",
     "CREATE INDEX nonce_by_end ON nonce (until_s)",
     """CREATE TABLE rate_bucket (
-        scope TEXT NOT NULL,
-        subject TEXT NOT NULL,
-        level REAL NOT NULL,
-        at_s REAL NOT NULL,
+        scope {text} NOT NULL,
+        subject {text} NOT NULL,
+        level {real} NOT NULL,
+        at_s {real} NOT NULL,
         PRIMARY KEY (scope, subject)
-    ) STRICT, WITHOUT ROWID""",
+    ) {keyed}""",
     """CREATE TABLE audit (
-        number INTEGER PRIMARY KEY,
-        at_s REAL NOT NULL,
-        actor TEXT NOT NULL,
-        action TEXT NOT NULL,
-        subject TEXT NOT NULL,
-        link TEXT NOT NULL
-    ) STRICT""",
-    *(
-        f"""CREATE TRIGGER {table}_keeps_{verb.lower()} BEFORE {verb} ON {table}
-        BEGIN SELECT RAISE(ABORT, 'append-only'); END"""
-        for table in ("audit", "entry", "posting", "receipt")
-        for verb in ("UPDATE", "DELETE")
-    ),
+        number {number} PRIMARY KEY,
+        at_s {real} NOT NULL,
+        actor {text} NOT NULL,
+        action {text} NOT NULL,
+        subject {text} NOT NULL,
+        link {text} NOT NULL
+    ) {strict}""",
+    *(AppendOnly(table) for table in ("audit", "entry", "posting", "receipt")),
 )
 
-_SECOND: Final = (
+_SECOND: Final[tuple[Statement, ...]] = (
     # A person is known by the mailbox that the codes are sent to; accounts that the operator made
     # by command have none.
-    "ALTER TABLE account ADD COLUMN mailbox TEXT",
+    "ALTER TABLE account ADD COLUMN mailbox {text}",
     "CREATE UNIQUE INDEX account_by_mailbox ON account (mailbox) WHERE mailbox IS NOT NULL",
-    "ALTER TABLE account ADD COLUMN role TEXT NOT NULL DEFAULT 'contributor'"
+    "ALTER TABLE account ADD COLUMN role {text} NOT NULL DEFAULT 'contributor'"
     " CHECK (role IN ('contributor', 'operator'))",
-    "ALTER TABLE account ADD COLUMN language TEXT NOT NULL DEFAULT 'en'",
-    "ALTER TABLE account ADD COLUMN is_listed INTEGER NOT NULL DEFAULT 0",
-    "ALTER TABLE account ADD COLUMN closed_s REAL",
+    "ALTER TABLE account ADD COLUMN language {text} NOT NULL DEFAULT 'en'",
+    "ALTER TABLE account ADD COLUMN is_listed {integer} NOT NULL DEFAULT 0",
+    "ALTER TABLE account ADD COLUMN closed_s {real}",
     """CREATE TABLE login_code (
-        ask TEXT PRIMARY KEY,
-        mailbox TEXT NOT NULL,
-        code TEXT NOT NULL,
-        language TEXT NOT NULL,
-        tries_left INTEGER NOT NULL,
-        expires_s REAL NOT NULL
-    ) STRICT""",
+        ask {text} PRIMARY KEY,
+        mailbox {text} NOT NULL,
+        code {text} NOT NULL,
+        language {text} NOT NULL,
+        tries_left {integer} NOT NULL,
+        expires_s {real} NOT NULL
+    ) {strict}""",
     "CREATE INDEX login_code_by_end ON login_code (expires_s)",
     """CREATE TABLE session (
-        session TEXT PRIMARY KEY,
-        account TEXT NOT NULL REFERENCES account,
-        created_s REAL NOT NULL,
-        seen_s REAL NOT NULL
-    ) STRICT""",
+        session {text} PRIMARY KEY,
+        account {text} NOT NULL REFERENCES account,
+        created_s {real} NOT NULL,
+        seen_s {real} NOT NULL
+    ) {strict}""",
     "CREATE INDEX session_by_account ON session (account)",
     """CREATE TABLE mail (
-        number INTEGER PRIMARY KEY,
-        mailbox TEXT NOT NULL,
-        subject TEXT NOT NULL,
-        words_letter TEXT NOT NULL,
-        tries INTEGER NOT NULL,
-        due_s REAL NOT NULL,
-        until_s REAL NOT NULL
-    ) STRICT""",
+        number {number} PRIMARY KEY,
+        mailbox {text} NOT NULL,
+        subject {text} NOT NULL,
+        words_letter {text} NOT NULL,
+        tries {integer} NOT NULL,
+        due_s {real} NOT NULL,
+        until_s {real} NOT NULL
+    ) {strict}""",
     "CREATE INDEX mail_by_due ON mail (due_s)",
     """CREATE TABLE application (
-        application TEXT PRIMARY KEY,
-        account TEXT NOT NULL REFERENCES account,
-        person TEXT NOT NULL,
-        affiliation TEXT NOT NULL,
-        words_project TEXT NOT NULL,
-        words_purpose TEXT NOT NULL,
-        words_ethics TEXT NOT NULL,
-        state TEXT NOT NULL CHECK (state IN ('waiting', 'approved', 'declined', 'withdrawn')),
-        created_s REAL NOT NULL,
-        decided_s REAL,
-        decided_by TEXT REFERENCES account,
-        words_answer TEXT NOT NULL DEFAULT ''
-    ) STRICT""",
+        application {text} PRIMARY KEY,
+        account {text} NOT NULL REFERENCES account,
+        person {text} NOT NULL,
+        affiliation {text} NOT NULL,
+        words_project {text} NOT NULL,
+        words_purpose {text} NOT NULL,
+        words_ethics {text} NOT NULL,
+        state {text} NOT NULL CHECK (state IN ('waiting', 'approved', 'declined', 'withdrawn')),
+        created_s {real} NOT NULL,
+        decided_s {real},
+        decided_by {text} REFERENCES account,
+        words_answer {text} NOT NULL DEFAULT ''
+    ) {strict}""",
     "CREATE INDEX application_by_state ON application (state, created_s)",
     "CREATE INDEX application_by_account ON application (account)",
-    "ALTER TABLE lab ADD COLUMN application TEXT REFERENCES application",
-    "ALTER TABLE lab ADD COLUMN words_public TEXT NOT NULL DEFAULT ''",
-    "ALTER TABLE lab ADD COLUMN suspended_s REAL",
+    "ALTER TABLE lab ADD COLUMN application {text} REFERENCES application",
+    "ALTER TABLE lab ADD COLUMN words_public {text} NOT NULL DEFAULT ''",
+    "ALTER TABLE lab ADD COLUMN suspended_s {real}",
     """CREATE TABLE abuse_report (
-        report TEXT PRIMARY KEY,
-        account TEXT REFERENCES account,
-        lab TEXT REFERENCES lab,
-        words_report TEXT NOT NULL,
-        created_s REAL NOT NULL,
-        closed_s REAL,
-        closed_by TEXT REFERENCES account
-    ) STRICT""",
+        report {text} PRIMARY KEY,
+        account {text} REFERENCES account,
+        lab {text} REFERENCES lab,
+        words_report {text} NOT NULL,
+        created_s {real} NOT NULL,
+        closed_s {real},
+        closed_by {text} REFERENCES account
+    ) {strict}""",
 )
 
-MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (_FIRST, _SECOND)
-"""Step `n` makes schema `n + 1` out of schema `n`. Steps that were released never change."""
+MIGRATIONS: Final[tuple[tuple[Statement, ...], ...]] = (_FIRST, _SECOND)
+"""Step `n` makes schema `n + 1` out of schema `n`. Steps that were released never change.
+
+The words in braces are those of `dialects`, so that one text makes the tables of both databases."""
 
 VERSION: Final = len(MIGRATIONS)
 

@@ -25,12 +25,12 @@ from gpugoblin.errors import CoordinatorError, WireError
 from gpugoblin.wire.entrance import GuardedServer
 from gpugoblin.wire.guard import GuardedProtocol
 from gpugoblin.wire.tls import TlsFiles
+from server_stub.coordinator import databases
 from server_stub.coordinator.app import make_app
 from server_stub.coordinator.gate import Service
 from server_stub.coordinator.mail.post import Post
 from server_stub.coordinator.settings import Settings
-from server_stub.coordinator.state import Files, open_house, tls_files
-from server_stub.coordinator.store import SqliteStore
+from server_stub.coordinator.state import open_house, tls_files
 
 __all__ = ["serve"]
 
@@ -52,7 +52,7 @@ def serve(settings: Settings, ready: Callable[[str, TlsFiles | None], None]) -> 
     house = open_house(settings)
     tls = tls_files(settings)
     with contextlib.closing(_listen(settings)) as listener:
-        store = SqliteStore(Files(settings.state_dir).database)
+        store = databases.open_store(settings)
         try:
             service = Service(house, store, SystemClock(), random.SystemRandom(), VERSION)
             config = uvicorn.Config(

@@ -21,10 +21,16 @@ _MAX_UNITS: Final = 1e12
 _HEADING: Final = "The coordinator's settings. Changes take effect when it is started again."
 _TLS: Final = ("self-made", "files", "off")
 _MAIL_TLS: Final = ("starttls", "tls", "off")
+_POSTGRES: Final = ("postgresql://", "postgres://")
 _LEVELS: Final = ("full", "reduced", "none")
 
 SETTINGS: Final = declare(
     Setting("state_dir", "path", None, "", "Directory of the database and the keys."),
+    Setting(
+        "database", "text", "", "",
+        "PostgreSQL database as postgresql://user@host/name, 15 or later; empty: SQLite in"
+        " state_dir.",
+    ),
     Setting("host", "text", "127.0.0.1", "", "Address to listen on."),
     Setting("port", "int", 8440, "", "Port to listen on; 0 takes a free one.", 0, 65_535),
     Setting(
@@ -139,6 +145,7 @@ class Settings:
     """All settings with their values; field names, units and meanings as in `SETTINGS`."""
 
     state_dir: Path
+    database: str
     host: str
     port: int
     tls: str
@@ -217,6 +224,11 @@ def _made(values: dict[str, Any], source: str) -> Settings:
         raise SettingsError(
             "setting_invalid", name="tls", value="'files'", source=source,
             reason="it needs tls_certificate and tls_key",
+        )  # fmt: skip
+    if values["database"] and not values["database"].startswith(_POSTGRES):
+        raise SettingsError(
+            "setting_invalid", name="database", value="(not shown)", source=source,
+            reason="it begins with postgresql://, or is empty",
         )  # fmt: skip
     values["state_dir"] = Path(values["state_dir"])
     return Settings(**values)

@@ -14,7 +14,7 @@ from pathlib import Path
 from gpugoblin.errors import CoordinatorError
 from gpugoblin.wire.keys import load_key, load_or_make_key
 from gpugoblin.wire.tls import TlsFiles, certificate_sha256, make_self_signed
-from server_stub.coordinator import store
+from server_stub.coordinator import databases, store
 from server_stub.coordinator.house import House
 from server_stub.coordinator.settings import Settings, load_settings, settings_toml
 
@@ -61,7 +61,7 @@ def initialize(config: Path, **chosen: object) -> Settings:
         ) from cause
     settings = load_settings(config)
     files = Files(settings.state_dir)
-    store.create(files.database)
+    databases.create(settings)
     load_or_make_key(files.ticket_key)
     load_or_make_key(files.pseudonym_key)
     return settings
@@ -75,8 +75,7 @@ def open_house(settings: Settings) -> House:
         WireError: `key_file_unreadable`.
     """
     files = Files(settings.state_dir)
-    if not files.database.exists():
-        raise CoordinatorError("coordinator_not_set_up", path=files.database)
+    databases.check_there(settings)
     # A pseudonym key has the form of a signing key: 32 random bytes.
     pseudonym_key = load_key(files.pseudonym_key).private_bytes_raw()
     return House(settings, load_key(files.ticket_key), pseudonym_key)

@@ -1,7 +1,7 @@
 """Where the coordinator's facts lie: one writer, group commit, durable before it says so.
 
-Owns: `Transaction` and `Store`, which handlers and shells are written against, and the store in
-SQLite. Must not: know what the facts mean.
+Owns: the store in SQLite. Must not: know what the facts mean. What handlers are written against is
+in `store_writer`, the store in PostgreSQL in `store_postgres`.
 
 Pieces of work that arrive together share one commit (`synchronous=FULL`), each inside a savepoint
 of its own: one that raises is undone alone. Nobody hears of a result before the commit is on disk.
@@ -10,18 +10,19 @@ of its own: one that raises is undone alone. Nobody hears of a result before the
 from __future__ import annotations
 
 import contextlib
-import queue
 import sqlite3
-import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Any, Final, Protocol, TypeVar
+from typing import Final, TypeVar
 
 from gpugoblin.errors import CoordinatorError
+from server_stub.coordinator.dialects import SQLITE, statements
 from server_stub.coordinator.schema import MIGRATIONS, VERSION
+from server_stub.coordinator.store_writer import Piece, Row, Store, Transaction, Value, Writer
 
 __all__ = [
+    "Row",
     "SqliteStore",
     "SqliteTransaction",
     "Store",
@@ -33,50 +34,11 @@ __all__ = [
 ]
 
 R = TypeVar("R")
-Value = str | bytes | int | float | None
-Row = tuple[Any, ...]
-
-MAX_GROUP: Final = 256
-"""Pieces of work per commit: enough to hide the sync, few enough to bound the wait."""
 
 BUSY_S: Final = 2.0
 """How long a locked database is waited for; the operator's commands hold it for milliseconds."""
 
-
-class Transaction(Protocol):
-    """What a handler may do with the facts. Placeholders in SQL are question marks."""
-
-    def execute(self, sql: str, *values: Value) -> int:
-        """Runs one statement; the number of rows that it changed."""
-        ...
-
-    def row(self, sql: str, *values: Value) -> Row | None:
-        """The first row, or None."""
-        ...
-
-    def rows(self, sql: str, *values: Value) -> list[Row]:
-        """All rows."""
-        ...
-
-    def nested(self) -> contextlib.AbstractContextManager[None]:
-        """A part that is undone alone when it raises."""
-        ...
-
-
-class Store(Protocol):
-    """Runs work in transactions."""
-
-    def submit(self, work: Callable[[Transaction], R]) -> Future[R]:
-        """Runs `work` soon, in order. The future is done once the result is on disk.
-
-        It holds what `work` raised, or a CoordinatorError `coordinator_database_*` or
-        `coordinator_stopping`.
-        """
-        ...
-
-    def close(self) -> None:
-        """Finishes what was submitted and refuses the rest."""
-        ...
+_OWN: Final = (sqlite3.IntegrityError, sqlite3.ProgrammingError)
 
 
 class SqliteTransaction:
@@ -125,78 +87,18 @@ class SqliteStore:
 
     def __init__(self, path: Path) -> None:
         self._connection = open_database(path)
-        self._waiting: queue.SimpleQueue[_Piece | None] = queue.SimpleQueue()
-        self._lock = threading.Lock()
-        self._closed = False
-        self._writer = threading.Thread(target=self._write, name="coordinator-writer", daemon=True)
-        self._writer.start()
+        self._writer = Writer(
+            lambda group: _commit_group(self._connection, group), self._connection.close
+        )
 
     def submit(self, work: Callable[[Transaction], R]) -> Future[R]:
-        future: Future[R] = Future()
-        future.set_running_or_notify_cancel()
-        with self._lock:
-            if self._closed:
-                future.set_exception(CoordinatorError("coordinator_stopping"))
-            else:
-                self._waiting.put(_Piece(work, future))
-        return future
+        return self._writer.submit(work)
 
     def close(self) -> None:
-        with self._lock:
-            if self._closed:
-                return
-            self._closed = True
-            self._waiting.put(None)
-        self._writer.join()
-        self._connection.close()
-
-    def _write(self) -> None:
-        going = True
-        while going:
-            group: list[_Piece] = []
-            piece = self._waiting.get()
-            while piece is not None:
-                group.append(piece)
-                if len(group) == MAX_GROUP:
-                    break
-                try:
-                    piece = self._waiting.get_nowait()
-                except queue.Empty:
-                    break
-            going = piece is not None
-            if group:
-                _commit_group(self._connection, group)
+        self._writer.close()
 
 
-class _Piece:
-    """One submitted piece of work, and what became of it."""
-
-    def __init__(self, work: Callable[[Transaction], Any], future: Future[Any]) -> None:
-        self.work = work
-        self.future = future
-        self.result: Any = None
-        self.error: BaseException | None = None
-
-    def run(self, transaction: SqliteTransaction) -> None:
-        self.result, self.error = None, None
-        try:
-            with transaction.nested():
-                self.result = self.work(transaction)
-        except (sqlite3.IntegrityError, sqlite3.ProgrammingError) as error:
-            self.error = error  # a defect of this piece alone, not of the database
-        except sqlite3.Error:
-            raise
-        except Exception as error:  # the submitter gets it; this thread serves everybody
-            self.error = error
-
-    def settle(self) -> None:
-        if self.error is None:
-            self.future.set_result(self.result)
-        else:
-            self.future.set_exception(self.error)
-
-
-def _commit_group(connection: sqlite3.Connection, group: list[_Piece]) -> None:
+def _commit_group(connection: sqlite3.Connection, group: list[Piece]) -> None:
     """Runs a group in one transaction. When the database refuses it, each piece is tried alone,
     so that one piece that the database cannot take does not spoil the others."""
     try:
@@ -212,12 +114,12 @@ def _commit_group(connection: sqlite3.Connection, group: list[_Piece]) -> None:
         piece.settle()
 
 
-def _run(connection: sqlite3.Connection, group: list[_Piece]) -> None:
+def _run(connection: sqlite3.Connection, group: list[Piece]) -> None:
     connection.execute("BEGIN IMMEDIATE")
     try:
         transaction = SqliteTransaction(connection)
         for piece in group:
-            piece.run(transaction)
+            piece.run(transaction, _OWN, sqlite3.Error)
         connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:
@@ -279,7 +181,7 @@ def transact(path: Path, work: Callable[[Transaction], R]) -> R:
         CoordinatorError: as `open_database`, and what `work` raises.
     """
     with contextlib.closing(open_database(path)) as connection:
-        piece = _Piece(work, Future())
+        piece = Piece(work, Future())
         _commit_group(connection, [piece])
         result: R = piece.future.result()
         return result
@@ -316,7 +218,7 @@ def _migrate(connection: sqlite3.Connection, found: int) -> None:
         # Another process may have done it while this one waited for the lock.
         found = found and _version(connection)
         for step in MIGRATIONS[found:]:
-            for statement in step:
+            for statement in statements(step, SQLITE):
                 connection.execute(statement)
         connection.execute("UPDATE counter SET value = ? WHERE name = 'schema'", (VERSION,))
         connection.execute("COMMIT")

@@ -21,12 +21,13 @@ from gpugoblin.wire.messages.enrol import EnrolStart
 from gpugoblin.wire.messages.receipt import Receipt
 from gpugoblin.wire.signing import public_key_bytes, sign_claim
 from gpugoblin.wire.tickets import verify_grant
+from server_stub.coordinator.dialects import SQLITE, statements
 from server_stub.coordinator.handlers import contact, enrol, node, operator
 from server_stub.coordinator.handlers.operator import NewLab
 from server_stub.coordinator.house import Caller, House, draw_id
 from server_stub.coordinator.schema import MIGRATIONS, VERSION
 from server_stub.coordinator.settings import Settings
-from server_stub.coordinator.store import SqliteTransaction
+from server_stub.coordinator.store import SqliteTransaction, Transaction
 
 START_S = 1_790_000_000.0
 GIB = 1024**3
@@ -42,7 +43,7 @@ def memory() -> Iterator[SqliteTransaction]:
     connection = sqlite3.connect(":memory:", isolation_level=None)
     connection.execute("PRAGMA foreign_keys=ON")
     for step in MIGRATIONS:
-        for statement in step:
+        for statement in statements(step, SQLITE):
             connection.execute(statement)
     connection.execute("UPDATE counter SET value = ? WHERE name = 'schema'", (VERSION,))
     try:
@@ -67,7 +68,7 @@ def card(number: int = 0, **changed: Any) -> CardClass:
 class Desk:
     """Handlers over one database. `now_s` is moved by the test alone."""
 
-    def __init__(self, tx: SqliteTransaction, *, seed: int = 1, **chosen: object) -> None:
+    def __init__(self, tx: Transaction, *, seed: int = 1, **chosen: object) -> None:
         self.tx = tx
         self.rng = random.Random(seed)
         self.now_s = START_S

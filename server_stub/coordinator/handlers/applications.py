@@ -182,7 +182,8 @@ def applications(
     """Applications of an account, or in a state, or all; the oldest that wait first."""
     return _read(
         tx,
-        "WHERE (? IS NULL OR application.account = ?) AND (? IS NULL OR state = ?)"
+        "WHERE (CAST(? AS TEXT) IS NULL OR application.account = ?)"
+        " AND (CAST(? AS TEXT) IS NULL OR state = ?)"
         " ORDER BY state <> 'waiting', application.created_s LIMIT ?",
         account, account, state, state, _LISTED,
     )  # fmt: skip

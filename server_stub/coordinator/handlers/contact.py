@@ -175,7 +175,9 @@ class _Desk:
         lab = choice.lab.lab
         self._tx.execute("UPDATE lab SET served = ? WHERE lab = ?", choice.served, lab)
         self._tx.execute(
-            "UPDATE counter SET value = MAX(value, ?) WHERE name = 'level'", choice.level
+            "UPDATE counter SET value = ? WHERE name = 'level' AND value < ?",
+            choice.level,
+            choice.level,
         )
         created = self._tx.row("SELECT created_s FROM account WHERE account = ?", self._account)
         age_s = self._now_s - (created[0] if created is not None else self._now_s)
