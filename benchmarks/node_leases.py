@@ -32,6 +32,7 @@ from gpugoblin.catalog.registry import catalog_hash, operator_versions
 from gpugoblin.catalog.spec import TensorSpec
 from gpugoblin.clock import SystemClock
 from gpugoblin.graph.builder import GraphBuilder
+from gpugoblin.graph.dtypes import needs_of
 from gpugoblin.graph.serialize import encode as encode_graph
 from gpugoblin.graph.serialize import graph_hash
 from gpugoblin.ids import BlobHash, GrantId, LabId, OwnerPseudonym, fresh_id
@@ -76,8 +77,9 @@ def fill(step: Step, graph: Any) -> None:
     )  # fmt: skip
     name = str(graph_hash(graph))
     new = jobs.NewJob(
-        "bench", "bench", encode_graph(graph), name, {"matmul": 1}, "0" * 64, (), (), "float32",
-        "full", "grid", Constraints(sandbox="none"), 0, None, "{}", 0, plan,
+        "bench", "bench", encode_graph(graph), name, {"matmul": 1},
+        needs_of(graph).mask(), "0" * 64, (), (), "float32", "full", "grid",
+        Constraints(sandbox="none"), 0, None, "{}", 0, plan,
     )  # fmt: skip
     job, _ = jobs.submit(step, new)
     step.tx.change("update job set cursor = 0 where id = ?", (job,))
@@ -128,6 +130,7 @@ def capabilities() -> Capabilities:
         classes=("float32", "exact"), memory_bytes=1 << 30, max_slot_bytes=1 << 26,
         max_outputs=16, flops_per_s=1e12, bytes_per_s=1e9, sandbox_level="full",
         engine_build="bench-1", driver="cpu", kernel_set="1" * 64,
+        dtypes=("float32",), arithmetic=("float32",), convolutions=("float32",),
     )  # fmt: skip
 
 

@@ -191,4 +191,7 @@ class Fleet:
             engine_build=ready.build,
             driver=ready.driver,
             kernel_set=ready.kernel_set,
+            dtypes=ready.dtypes,
+            arithmetic=ready.arithmetic,
+            convolutions=ready.convolutions,
         )

@@ -31,6 +31,7 @@ __all__ = [
     "VERSION",
     "Cancel",
     "Done",
+    "Dtype",
     "Failed",
     "FailureCode",
     "Frame",
@@ -73,6 +74,11 @@ Hex64 = Annotated[str, Meta(min_length=64, max_length=64, pattern=r"\A[0-9a-f]{6
 Text200 = Annotated[str, Meta(max_length=200, pattern=r"\A[ -~]*\Z")]
 Finite = Annotated[float, Meta(ge=0, le=1e9)]
 
+Dtype = Literal[
+    "float32", "int32", "int64", "bool", "int8", "int16", "uint8", "float16", "bfloat16", "float64"
+]
+DtypeNames = Annotated[tuple[Dtype, ...], Meta(max_length=16)]
+
 RefusalCode = Literal["does_not_fit", "graph_malformed", "class_unsupported", "slot_mismatch"]
 FailureCode = Literal[
     "index_out_of_range", "out_of_memory", "cancelled", "arithmetic", "kernel_failed"
@@ -87,7 +93,10 @@ class Place(Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
 
 
 class Ready(Struct, frozen=True, forbid_unknown_fields=True):
-    """Engine: first message, once. `walls` is what the self-test inside the sandbox found."""
+    """Engine: first message, once. `walls` is what the self-test inside the sandbox found.
+
+    The last three are `gpugoblin.graph.dtypes.Dtypes`, each sorted.
+    """
 
     build: Word
     driver: Word
@@ -96,6 +105,9 @@ class Ready(Struct, frozen=True, forbid_unknown_fields=True):
     kernel_set: Hex64
     threads: Annotated[int, Meta(ge=1, le=4096)]
     walls: Annotated[dict[Word, bool | int | Word], Meta(max_length=64)]
+    dtypes: DtypeNames = ()
+    arithmetic: DtypeNames = ()
+    convolutions: DtypeNames = ()
 
 
 class Run(Struct, frozen=True, forbid_unknown_fields=True):

@@ -14,7 +14,7 @@ import threading
 import time
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final
+from typing import Final, cast
 
 import numpy as np
 
@@ -30,6 +30,7 @@ from app.engine.protocol import (
     PROGRESS_PER_S,
     Cancel,
     Done,
+    Dtype,
     Failed,
     FailureCode,
     Log,
@@ -55,6 +56,10 @@ __all__ = ["Arenas", "Session"]
 GRAPH_BYTES: Final = 1024 * 1024
 PROGRAMS_KEPT: Final = 16
 PROTOCOL_ERROR: Final = 76  # sysexits: remote error in protocol
+
+
+def _names(dtypes: frozenset[str]) -> tuple[Dtype, ...]:
+    return cast(tuple[Dtype, ...], tuple(sorted(dtypes)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +161,7 @@ class Session:
 
     def serve(self, walls: dict[str, bool | int | str]) -> int:
         """Says Ready, then listens. Returns the exit status."""
+        dtypes = self._backend.dtypes
         self._send(
             Ready(
                 build=identity.build_name(),
@@ -165,6 +171,9 @@ class Session:
                 kernel_set=identity.kernel_set(self._backend.name),
                 threads=self._pool.threads,
                 walls=walls,
+                dtypes=_names(dtypes.values),
+                arithmetic=_names(dtypes.arithmetic),
+                convolutions=_names(dtypes.convolutions),
             )
         )
         while True:

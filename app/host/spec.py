@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
+from app.engine.protocol import Dtype
 from app.host.arena import Slot
 from app.sandbox.spec import EngineLaunch, Level, Runtime
 from gpugoblin.errors import EngineError, GoblinError
@@ -107,7 +108,10 @@ class EngineTask:
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """The engine may be given tasks. Its own words; the level is what the launcher gave."""
+    """The engine may be given tasks. Its own words; the level is what the launcher gave.
+
+    The last three are dtypes by what the engine does with them (`gpugoblin.graph.dtypes`).
+    """
 
     build: str
     driver: str
@@ -117,6 +121,9 @@ class Ready:
     threads: int
     level: Level
     walls: dict[str, bool | int | str]
+    dtypes: tuple[Dtype, ...] = ()
+    arithmetic: tuple[Dtype, ...] = ()
+    convolutions: tuple[Dtype, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,6 +58,9 @@ def became_ready(message: protocol.Ready, level: Level) -> said.Ready:
         threads=message.threads,
         level=level,
         walls=dict(message.walls),
+        dtypes=message.dtypes,
+        arithmetic=message.arithmetic,
+        convolutions=message.convolutions,
     )
 
 

@@ -40,7 +40,7 @@ REDUCED_FROM: Final = 0.7853981
 
 def sin(x: Term) -> Term:
     rest, quadrant = _reduced(x)
-    return _turned(x, rest, quadrant, select(x < 0.0, x.const(-1.0), 1.0))
+    return _turned(x, rest, quadrant, select(x.call("signbit"), x.const(-1.0), 1.0))
 
 
 def cos(x: Term) -> Term:

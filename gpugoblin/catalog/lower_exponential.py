@@ -70,7 +70,8 @@ def exp2(x: Term) -> Term:
 
 def expm1(x: Term) -> Term:
     small = x + (x * x) * horner(x, fitted.EXPM1)
-    return select(abs(x) < 0.5, small, exp(x) - 1.0)
+    value = select(abs(x) < 0.5, small, exp(x) - 1.0)
+    return select(x.equals(0.0), x, value)  # -0.0 plus the square would be 0.0
 
 
 def log1p(x: Term) -> Term:
@@ -116,7 +117,8 @@ def tanh(x: Term) -> Term:
     square = x * x
     small = x + x * (square * horner(square, fitted.TANH))
     large = 1.0 - 2.0 / (exp(size.call("min", 10.0) * 2.0) + 1.0)
-    return select(size < 0.625, small, select(x < 0.0, -large, large))
+    value = select(size < 0.625, small, select(x < 0.0, -large, large))
+    return select(x.equals(0.0), x, value)
 
 
 def sinh(x: Term) -> Term:

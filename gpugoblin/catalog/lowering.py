@@ -54,7 +54,9 @@ def _modulo(x: Term, y: Term) -> Term:
 
 
 def _sign(x: Term) -> Term:
-    return select(x > 0.0, 1.0, select(x < 0.0, -1.0, select(x.call("isnan"), math.nan, x * 0.0)))
+    """0.0 of both zeros, as NumPy has it; drivers make a constant of x * 0.0."""
+    none = select(x.call("isnan"), math.nan, x.const(0.0))
+    return select(x > 0.0, 1.0, select(x < 0.0, -1.0, none))
 
 
 LOWERED: Final[Mapping[str, Rule]] = MappingProxyType(

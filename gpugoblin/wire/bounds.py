@@ -39,6 +39,7 @@ __all__ = [
     "DeviceIdField",
     "Dim",
     "Dtype",
+    "DtypeNames",
     "EnrolmentIdField",
     "GrantIdField",
     "GraphBytes",
@@ -105,6 +106,7 @@ Ticket = Annotated[str, Meta(min_length=1, max_length=4096, pattern=r"\A[A-Za-z0
 Dtype = Literal[
     "float32", "int32", "int64", "bool", "int8", "int16", "uint8", "float16", "bfloat16", "float64"
 ]
+DtypeNames = Annotated[tuple[Dtype, ...], Meta(max_length=16)]
 Coding = Literal["raw"]
 NumericClass = Literal["exact", "float32", "tf32", "bfloat16", "float16", "int8"]
 Assurance = Literal["full", "audited"]

@@ -20,6 +20,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from gpugoblin.blobs.store import BlobStore
 from gpugoblin.clock import Clock
 from gpugoblin.errors import GoblinError, NodeError, StoreError
+from gpugoblin.graph.dtypes import EVERY_DTYPE
 from server_stub.node import answers, items, leftovers, results
 from server_stub.node.disk_rate import DiskRate
 from server_stub.node.executors.base import Executor, Fleet
@@ -124,6 +125,7 @@ class Node:
             threads=settings.engine_threads,
             flops_per_s=0.0,
             bytes_per_s=0.0,
+            dtypes=EVERY_DTYPE.mask(),  # it is the processor
         )
 
     async def start(self) -> None:
@@ -297,7 +299,7 @@ class Node:
     # What the local executor asks for (`LocalHost`).
 
     async def lease_local(self, want: int) -> list[dispatch.LocalLease]:
-        return await self.handle(lambda step: dispatch.lease_local(step, want))
+        return await self.handle(lambda step: dispatch.lease_local(step, want, self.local.dtypes))
 
     async def compute_item(self, lease: dispatch.LocalLease) -> Work | None:
         return await self._build(RunWork("compute", lease.task, lease.lease))
@@ -400,8 +402,8 @@ class Node:
         batch = await asyncio.to_thread(make)
 
         def body(step: Step) -> int:
-            for name, (data, operators) in batch.graphs.items():
-                jobs.add_graph(step, name, data, operators)
+            for name, kept in batch.graphs.items():
+                jobs.add_graph(step, name, *kept)
             return tasks.generate(step, job, batch.first, batch.tasks)
 
         return await self.handle(body) > 0

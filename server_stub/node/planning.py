@@ -15,6 +15,7 @@ from typing import Final
 import msgspec
 
 from gpugoblin.catalog.registry import operator_versions
+from gpugoblin.graph.dtypes import needs_of
 from gpugoblin.graph.ir import Graph
 from gpugoblin.graph.serialize import decode, encode, graph_hash
 from gpugoblin.plan.planner import plan as plan_graph
@@ -34,12 +35,13 @@ class Batch:
 
     Args:
         tasks: each with the hash of its graph and its number of consumers.
-        graphs: hash -> (canonical bytes, operator versions) of every graph named.
+        graphs: hash -> (canonical bytes, operator versions, dtypes that are needed) of every graph
+            named.
     """
 
     first: int
     tasks: tuple[tuple[PlannedTask, str, int], ...]
-    graphs: dict[str, tuple[bytes, dict[str, int]]]
+    graphs: dict[str, tuple[bytes, dict[str, int], int]]
 
 
 def write_limits(limits: Limits) -> str:
@@ -63,7 +65,7 @@ class Planner:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._plans: OrderedDict[str, Plan] = OrderedDict()
-        self._graphs: OrderedDict[int, tuple[Graph, str, bytes]] = OrderedDict()
+        self._graphs: OrderedDict[int, tuple[Graph, str, bytes, int]] = OrderedDict()
 
     def make(self, graph: Graph, limits: Limits, block_axis: int | None) -> Plan:
         """A new plan. Raises PlanError."""
@@ -99,28 +101,29 @@ class Planner:
     def batch(self, plan: Plan, first: int, count: int) -> Batch:
         """Tasks `first ...` of a plan with their graphs encoded, at most `count` of them."""
         made = []
-        graphs: dict[str, tuple[bytes, dict[str, int]]] = {}
+        graphs: dict[str, tuple[bytes, dict[str, int], int]] = {}
         for index in range(first, min(plan.count, first + count)):
             task = plan.task(index)
-            name, data = self._encoded(task.graph)
+            name, data, dtypes = self._encoded(task.graph)
             if name not in graphs:
-                graphs[name] = (data, operators_of(task.graph))
+                graphs[name] = (data, operators_of(task.graph), dtypes)
             made.append((task, name, len(plan.consumers(index))))
         return Batch(first, tuple(made), graphs)
 
-    def _encoded(self, graph: Graph) -> tuple[str, bytes]:
-        """Plans share few graph objects among their tasks: each is encoded once."""
+    def _encoded(self, graph: Graph) -> tuple[str, bytes, int]:
+        """Name, bytes and dtypes. Plans share few graph objects among their tasks: each is encoded
+        once."""
         with self._lock:
             known = self._graphs.get(id(graph))
             if known is not None and known[0] is graph:
-                return known[1], known[2]
+                return known[1:]
         data = encode(graph)
-        name = str(graph_hash(graph))
+        name, dtypes = str(graph_hash(graph)), needs_of(graph).mask()
         with self._lock:
-            self._graphs[id(graph)] = (graph, name, data)
+            self._graphs[id(graph)] = (graph, name, data, dtypes)
             while len(self._graphs) > MAX_GRAPHS:
                 self._graphs.popitem(last=False)
-        return name, data
+        return name, data, dtypes
 
 
 def total_bytes_moved(plan: Plan) -> int:

@@ -17,6 +17,7 @@ import msgspec
 from gpugoblin.catalog.spec import FLOATS
 from gpugoblin.errors import GoblinError, NodeError
 from gpugoblin.graph.classes import in_class
+from gpugoblin.graph.dtypes import needs_of
 from gpugoblin.graph.exact import not_exact
 from gpugoblin.graph.ir import Graph
 from gpugoblin.graph.serialize import decode, encode, graph_hash
@@ -178,7 +179,7 @@ def _size(path: str) -> int:
 async def _choose(node: Node, message: JobSubmit, graph: Graph) -> _Choice:
     """Plans for the executor that was asked for, or for the faster one."""
     local = await node.local.capabilities()
-    grid = await node.grid.capabilities()
+    grid = await node.grid.capabilities(needs_of(graph).mask())
     wanted = message.executor
     if wanted == "local" or (wanted == "auto" and not may_leave(node)):
         if not node.settings.local_engine:
@@ -319,7 +320,8 @@ async def _begin(
 ) -> JobInfo:
     new = jobs.NewJob(
         owner=owner, name=message.name, graph=encode(graph), graph_hash=str(graph_hash(graph)),
-        operators=operators_of(graph), content=content, inputs=message.inputs, outputs=(),
+        operators=operators_of(graph), dtypes=needs_of(graph).mask(), content=content,
+        inputs=message.inputs, outputs=(),
         numeric_class=message.numeric_class, assurance=message.assurance,
         executor=choice.executor, constraints=message.constraints, priority=message.priority,
         block_axis=message.block_axis, limits=write_limits(choice.limits),

@@ -124,6 +124,8 @@ def test_hundred_random_cases_have_the_bits(child: Child, operator: Operator) ->
 def test_scalar_function_has_the_bits_of_its_definition(child: Child, name: str) -> None:
     generator = np.random.default_rng(3)
     pattern = generator.integers(0, 2**32, (3, 3000), dtype=np.uint64).astype(np.uint32)
+    minus = 2**31  # the pattern of -0.0
+    pattern[:, :4] = [[0, 0, minus, minus], [0, minus, 0, minus], [minus, 0, minus, 0]]
     drawn = [*pattern.view(np.float32)][: SCALARS[name].arity]
     if name == "where":
         drawn[0] = drawn[1] > 0

@@ -33,6 +33,7 @@ from app.control.messages import (
     TotalsItem,
 )
 from gpugoblin.blobs.chunk import CHUNK_BYTES
+from gpugoblin.catalog.spec import DTYPES
 from tests.helpers.agent_network import FakeLab, eventually
 from tests.helpers.agent_run import Scene
 
@@ -69,6 +70,8 @@ def test_from_a_code_to_verified_results(scene: Scene) -> None:
     first = next(exchange for exchange in scene.lab.exchanges if exchange.capabilities)
     assert first.capabilities is not None
     assert first.capabilities.flops_per_s > 1e8
+    assert first.capabilities.dtypes == tuple(sorted(DTYPES)), "it is a processor"
+    assert first.capabilities.convolutions == first.capabilities.arithmetic == tuple(sorted(DTYPES))
     # The shared right-hand matrix went over the network once.
     assert len([r for r in scene.lab.requests if r.endswith("/manifest")]) == 9
     assert max(n for r, n in scene.lab.requests.items() if r.endswith("/manifest")) == 1

@@ -34,6 +34,8 @@ from tests.helpers.node import evaluate
 
 __all__ = ["Device", "capabilities", "grant_for"]
 
+DTYPE_NAMES: Any = tuple(sorted(DTYPES))
+
 Spoil = Callable[[list[Array]], list[Array]]
 
 
@@ -44,6 +46,7 @@ def capabilities(**changes: Any) -> Capabilities:
         classes=("float32", "exact"), memory_bytes=1 << 30, max_slot_bytes=1 << 26,
         max_outputs=16, flops_per_s=1e12, bytes_per_s=1e9, sandbox_level="full",
         engine_build="test-1", driver="cpu", kernel_set="1" * 64,
+        dtypes=DTYPE_NAMES, arithmetic=DTYPE_NAMES, convolutions=DTYPE_NAMES,
     )  # fmt: skip
     return msgspec.structs.replace(made, **changes)
 

@@ -17,12 +17,16 @@ from app.agent.calibration import PRODUCT_GRAPH, SUM_GRAPH
 from app.agent.settings import Settings
 from app.host.arena import Arena
 from app.host.spec import Died, Done, EngineTask, Event, Failed, Ready, Refused
+from gpugoblin.catalog.spec import DTYPES
 from gpugoblin.errors import EngineError
 from gpugoblin.graph.exact import interpret_exact
 from gpugoblin.graph.interpret import interpret
 from gpugoblin.graph.serialize import decode
 
-READY = Ready("engine-0.0.0", "stub-1", "cpu", "ab" * 32, "cd" * 32, 1, "full", {})
+_DTYPES: Any = tuple(sorted(DTYPES))
+READY = Ready(
+    "engine-0.0.0", "stub-1", "cpu", "ab" * 32, "cd" * 32, 1, "full", {}, _DTYPES, _DTYPES, _DTYPES
+)
 
 
 class StubEngine:

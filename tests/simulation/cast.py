@@ -8,7 +8,10 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, field
 
+import msgspec
+
 from gpugoblin.catalog.spec import TensorSpec
+from gpugoblin.graph.dtypes import Dtypes
 from gpugoblin.graph.ir import Graph
 from gpugoblin.plan.spec import (
     ArrayRegion,
@@ -24,7 +27,9 @@ from server_stub.node.state.words import Party
 __all__ = [
     "CAPABILITIES",
     "CATALOG",
+    "FLOAT32",
     "PLAN",
+    "WITH_FLOAT64",
     "Device",
     "Shape",
     "digest_of",
@@ -33,6 +38,7 @@ __all__ = [
 
 CATALOG = "c" * 64
 SPEC = TensorSpec("float32", (2,))
+FLOAT32 = Dtypes.of(("float32",), ("float32",), ("float32",)).mask()
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +49,12 @@ class Shape:
     layers: int = 1
     verify: str = "recompute"
     fan: int = 1
+    dtypes: int = FLOAT32
+
+    @property
+    def graph(self) -> str:
+        """The hash of the graph of every task."""
+        return digest_of(f"{self.verify} {self.dtypes}")
 
     @property
     def count(self) -> int:
@@ -100,14 +112,19 @@ class Device:
     known: bool = False
     gone: bool = False
     held: set[str] = field(default_factory=set)
+    capabilities: Capabilities = field(default_factory=lambda: CAPABILITIES)
 
 
 CAPABILITIES = Capabilities(
     catalog_hash=CATALOG, operators={"matmul": 1}, classes=("float32", "exact"),
     memory_bytes=1 << 30, max_slot_bytes=1 << 28, max_outputs=8, flops_per_s=1e12,
     bytes_per_s=1e9, sandbox_level="full", engine_build="b1", driver="cpu",
-    kernel_set="1" * 64,
+    kernel_set="1" * 64, dtypes=("float32",), arithmetic=("float32",), convolutions=("float32",),
 )  # fmt: skip
+
+WITH_FLOAT64 = msgspec.structs.replace(
+    CAPABILITIES, dtypes=("float32", "float64"), arithmetic=("float32", "float64")
+)
 
 
 def party(number: int, *, owner: int | None = None, age_days: int = 30) -> Party:

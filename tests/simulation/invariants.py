@@ -16,6 +16,7 @@ def check(world: World) -> None:
     _credits(world)
     _truth(world)
     _leases(world)
+    _dtypes(world)
 
 
 def _all(world: World, statement: str) -> list[tuple[object, ...]]:
@@ -142,3 +143,12 @@ def _leases(world: World) -> None:
         " (select 1 from lease l where l.task = t.id and l.state in ('issued', 'committed'))",
     )
     assert not lost, "a leased task without a lease"
+
+
+def _dtypes(world: World) -> None:
+    wrong = _all(
+        world,
+        "select l.id from lease l join task t on t.id = l.task join device d on d.key = l.device"
+        " where t.dtypes & ~d.dtypes != 0",
+    )
+    assert not wrong, "a device was given a task of a dtype that it does not have"

@@ -29,7 +29,7 @@ from server_stub.node.state import (
 from server_stub.node.state.words import RunWork, Step
 from tests.simulation.cast import Device, Shape, party
 from tests.simulation.invariants import check
-from tests.simulation.test_simulation import interrupt, play
+from tests.simulation.test_simulation import interrupt, mixed, play
 from tests.simulation.world import World, trusted
 
 __all__: list[str] = []
@@ -235,6 +235,10 @@ def _ending_drops_intermediates(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ended, "end_tasks", end_tasks)
 
 
+def _dtypes_are_ignored(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(leases, "_TAKE", leases._TAKE.replace("t.dtypes & ~? = 0", "? >= 0"))
+
+
 def _interrupted(seed: int) -> None:
     play(seed, interrupt)
 
@@ -261,6 +265,7 @@ MUTANTS = (
         "going on forgets what was used", _going_on_forgets_what_was_used, (0, 1, 2), _interrupted
     ),
     Mutant("ending drops intermediates", _ending_drops_intermediates, (2, 3, 6, 10), _interrupted),
+    Mutant("dtypes are ignored", _dtypes_are_ignored, (0, 1), mixed),
     Mutant("a refused check counts", _stale_check_counts, (4, 8, 12, 16)),
 )
 

@@ -6,8 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
+from gpugoblin.graph.dtypes import Dtypes
 from gpugoblin.wire.messages.task import Constraints
 from server_stub.node.state import ended, jobs
+from tests.simulation.cast import WITH_FLOAT64
 from tests.simulation.invariants import check
 from tests.simulation.world import Device, Shape, World, party, trusted
 
@@ -136,6 +138,38 @@ def test_ending_and_going_on_changes_no_result_in_many_worlds(block: int) -> Non
 @pytest.mark.parametrize("seed", range(24))
 def test_a_bad_world_changes_no_result(seed: int) -> None:
     play(seed)
+
+
+def mixed(seed: int) -> World:
+    """Of two dtypes, one is had by few devices; the jobs of both end (`invariants` sees leases)."""
+    world = World(seed, loses=0.1, repeats=0.1)
+    float64 = Dtypes.of(("float32", "float64"), ("float64",), ()).mask()
+    few = [Device(party(number), capabilities=WITH_FLOAT64) for number in range(2)]
+    few.append(Device(party(5), vanishes=0.5, abandons=0.3, capabilities=WITH_FLOAT64))
+    many = [Device(party(number)) for number in (2, 3, 4)]
+    for device in (*few, *many):
+        trusted(world, device)
+        world.device_turn(device)
+    named = [
+        world.submit(Shape(6, 2, "recompute", dtypes=float64), name="wide"),
+        world.submit(Shape(6, 1, "product"), name="usual"),
+    ]
+    world.every(1.0, world.tick)
+    try:
+        world.run(
+            4000.0, lambda: check(world),
+            lambda: all(world.state_of(name) == "done" for name in named),
+        )  # fmt: skip
+        assert [world.state_of(name) for name in named] == ["done", "done"]
+        check(world)
+    finally:
+        world.close()
+    return world
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_tasks_go_to_devices_that_have_their_dtypes(seed: int) -> None:
+    mixed(seed)
 
 
 @pytest.mark.slow

@@ -72,6 +72,7 @@ from server_stub.node.work import (
 from tests.simulation.cast import (
     CAPABILITIES,
     CATALOG,
+    FLOAT32,
     PLAN,
     Device,
     Shape,
@@ -315,15 +316,16 @@ class World:
         )  # fmt: skip
         new = jobs.NewJob(
             owner="alice", name=name, graph=b"graph", graph_hash="9" * 64,
-            operators={"matmul": 1}, content=digest_of(name), inputs=(source.id,),
-            outputs=(output,), numeric_class=numeric_class, assurance="full", executor=executor,
+            operators={"matmul": 1}, dtypes=shape.dtypes, content=digest_of(name),
+            inputs=(source.id,), outputs=(output,), numeric_class=numeric_class, assurance="full",
+            executor=executor,
             constraints=Constraints(sandbox="none"), priority=0, block_axis=None, limits="{}",
             speculative=speculative, plan=plan,
         )  # fmt: skip
 
         def begin(step: Step) -> str:
             arrays.add(step, source)
-            jobs.add_graph(step, digest_of(shape.verify), b"tile", {"matmul": 1})
+            jobs.add_graph(step, shape.graph, b"tile", {"matmul": 1}, shape.dtypes)
             return jobs.submit(step, new)[0]
 
         while True:
@@ -351,7 +353,7 @@ class World:
             return
         last = min(shape.count, row[0] + 4)
         batch = [
-            (shape.task(index), digest_of(shape.verify), shape.consumers(index))
+            (shape.task(index), shape.graph, shape.consumers(index))
             for index in range(row[0], last)
         ]
         self.try_handle(lambda step: tasks.generate(step, job, row[0], batch))
@@ -376,7 +378,7 @@ class World:
 
     def local_engine(self) -> None:
         """The lab's own engine takes and computes what is ready for it."""
-        issued = self.try_handle(lambda step: dispatch.lease_local(step, 2))
+        issued = self.try_handle(lambda step: dispatch.lease_local(step, 2, FLOAT32))
         for lease in issued or []:
             effect = RunWork("compute", lease.task, lease.lease)
             self._carry_out(effect)
@@ -405,7 +407,7 @@ class World:
         """A device asks for work and computes what it gets."""
         if device.gone:
             return
-        known = None if device.known else CAPABILITIES
+        known = None if device.known else device.capabilities
         reply = self.exchange(device, Exchange(want=want, capabilities=known))
         self.later(self.rng.uniform(1.0, 6.0), lambda: self.device_turn(device, want))
         if reply is None:
@@ -522,7 +524,7 @@ class World:
 
 def trusted(world: World, device: Device) -> None:
     """Lets a device have its ten passed checks."""
-    world.exchange(device, Exchange(capabilities=CAPABILITIES))
+    world.exchange(device, Exchange(capabilities=device.capabilities))
     device.known = True
     world.connection.execute(
         "update device set passed = 10, proven = 1000000000000000000 where key = ?",

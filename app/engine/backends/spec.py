@@ -10,6 +10,7 @@ from typing import Protocol, runtime_checkable
 
 from app.engine.context import Context
 from gpugoblin.catalog.spec import Array, Attributes, TensorSpec
+from gpugoblin.graph.dtypes import Dtypes
 from gpugoblin.graph.ir import Graph, Node
 
 __all__ = ["Backend", "ExactBackend", "Executable", "Kernel", "Served", "View"]
@@ -67,6 +68,11 @@ class Served(Protocol):
     @property
     def classes(self) -> frozenset[str]:
         """Numeric classes that it serves."""
+        ...
+
+    @property
+    def dtypes(self) -> Dtypes:
+        """Dtypes that it computes with. A graph that needs others is refused."""
         ...
 
     def compile(self, graph: Graph, numeric_class: str) -> Executable:

@@ -16,6 +16,7 @@ from gpugoblin.wire.bounds import (
     Count,
     DeadlineClass,
     Dtype,
+    DtypeNames,
     GraphBytes,
     Hex64,
     LeaseIdField,
@@ -131,7 +132,11 @@ class Result(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Capabilities(Struct, frozen=True, forbid_unknown_fields=True):
-    """What one card of a device can do, with rates that were measured on it."""
+    """What one card of a device can do, with rates that were measured on it.
+
+    The last three are dtypes, each sorted: of values, of operands of products, sums and orders, and
+    of operands of convolutions. A lab gives it no task that needs another one.
+    """
 
     catalog_hash: Hex64
     operators: Annotated[dict[Word, Version], Meta(max_length=256)]
@@ -145,3 +150,6 @@ class Capabilities(Struct, frozen=True, forbid_unknown_fields=True):
     engine_build: Word
     driver: Word
     kernel_set: Hex64
+    dtypes: DtypeNames
+    arithmetic: DtypeNames
+    convolutions: DtypeNames

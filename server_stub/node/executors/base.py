@@ -26,6 +26,7 @@ class Fleet:
         memory_bytes, slot_bytes: what a task and its largest tensor may take on the engines that
             a plan is made for.
         flops_per_s, bytes_per_s: measured rates, summed; 0 where nothing is known.
+        dtypes: what all of these engines have (`gpugoblin.graph.dtypes.Dtypes.mask`).
     """
 
     engines: int
@@ -34,6 +35,7 @@ class Fleet:
     threads: int
     flops_per_s: float
     bytes_per_s: float
+    dtypes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +52,9 @@ class Executor(Protocol):
     @property
     def name(self) -> str: ...
 
-    async def capabilities(self) -> Fleet:
-        """What is there now."""
+    async def capabilities(self, needs: int = 0) -> Fleet:
+        """What is there now, of engines that have the dtypes that a graph needs
+        (`gpugoblin.graph.dtypes.Dtypes.mask`)."""
         ...
 
     def submit(self, job: str) -> None:

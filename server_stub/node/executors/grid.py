@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
+from functools import reduce
+from operator import and_
 from typing import Final, Protocol, TypeVar
 
 from gpugoblin.units import MIB
@@ -65,10 +67,10 @@ class GridExecutor:
             return False
         return True
 
-    async def capabilities(self) -> Fleet:
-        """The devices that were here lately, as a plan should see them."""
+    async def capabilities(self, needs: int = 0) -> Fleet:
+        """The devices that were here lately and have these dtypes, as a plan should see them."""
         settings, rules = self._host.settings, self._host.rules
-        rows = await self._host.store.read(lambda tx: _active(tx, rules))
+        rows = await self._host.store.read(lambda tx: _active(tx, rules, needs))
         # One device that says it offers next to nothing must not make every plan impossible.
         least = (
             min(LEAST_MEMORY_BYTES, settings.grid_memory_bytes),
@@ -76,7 +78,7 @@ class GridExecutor:
         )
         rows = [row for row in rows if row[0] >= least[0] and row[1] >= least[1]]
         if not rows:
-            return Fleet(0, settings.grid_memory_bytes, settings.grid_slot_bytes, 1, 0.0, 0.0)
+            return Fleet(0, settings.grid_memory_bytes, settings.grid_slot_bytes, 1, 0.0, 0.0, 0)
         # Plans are made for the smallest devices but the last quarter, so that most can help.
         by_memory = sorted(rows, key=lambda row: row[0])
         usual = by_memory[len(by_memory) // 4]
@@ -88,6 +90,7 @@ class GridExecutor:
             threads=1,
             flops_per_s=sum(row[2] for row in rows),
             bytes_per_s=sum(row[3] for row in rows),
+            dtypes=reduce(and_, (row[4] for row in rows)),
         )
 
     def submit(self, job: str) -> None:
@@ -138,18 +141,20 @@ class GridExecutor:
         return reply
 
 
-def _active(tx: Tx, rules: Rules) -> list[tuple[int, int, float, float]]:
-    """(memory, slot, FLOP/s, bytes/s) of each device; rates are measured or bounded ones."""
+def _active(tx: Tx, rules: Rules, needs: int) -> list[tuple[int, int, float, float, int]]:
+    """(memory, slot, FLOP/s, bytes/s, dtypes) of each device that has what is needed; rates are
+    measured or bounded ones."""
     # Seen within the time that makes a device count, by the newest device's own moment.
     rows = tx.rows(
-        "select memory_bytes, max_slot_bytes, flops_per_s, bytes_per_s, key from device"
-        " where memory_bytes > 0 and seen_s >= (select max(seen_s) from device) - ?",
-        (rules.active_s,),
+        "select memory_bytes, max_slot_bytes, flops_per_s, bytes_per_s, dtypes, key from device"
+        " where memory_bytes > 0 and seen_s >= (select max(seen_s) from device) - ?"
+        " and ? & ~dtypes = 0",
+        (rules.active_s, needs),
     )
     measured = rates.grid_flops_per_s(tx) if rows else {}
     best = max(measured.values(), default=0.0)
     return [
         (memory, slot, rates.believed(flops_per_s, measured.get(key), best),
-         min(bytes_per_s, rates.CLAIM_BYTES_PER_S))
-        for memory, slot, flops_per_s, bytes_per_s, key in rows
+         min(bytes_per_s, rates.CLAIM_BYTES_PER_S), dtypes)
+        for memory, slot, flops_per_s, bytes_per_s, dtypes, key in rows
     ]  # fmt: skip

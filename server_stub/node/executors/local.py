@@ -85,8 +85,13 @@ class LocalExecutor:
         await asyncio.gather(*tasks, return_exceptions=True)
         self._feed.close()
 
-    async def capabilities(self) -> Fleet:
+    async def capabilities(self, needs: int = 0) -> Fleet:
         return self._fleet
+
+    @property
+    def dtypes(self) -> int:
+        """What the engine has (`Dtypes.mask`)."""
+        return self._fleet.dtypes
 
     def learn(self, flops_per_s: float) -> None:
         """Takes a measured rate for the estimates."""

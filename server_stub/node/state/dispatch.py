@@ -204,12 +204,16 @@ def _tensors(step: Step, task: int) -> tuple[tuple[TaskInput, ...], tuple[Output
 _ENGINE = Party(LOCAL_DEVICE, "lab", "lab", 0, "", 0, 0.0, 0)
 
 
-def lease_local(step: Step, want: int) -> list[LocalLease]:
-    """The next ready tasks for the lab's own engine, in the plan's order."""
+def lease_local(step: Step, want: int, dtypes: int) -> list[LocalLease]:
+    """The next ready tasks for the lab's own engine, in the plan's order.
+
+    Args:
+        dtypes: what the engine has (`Dtypes.mask`).
+    """
     rows = step.tx.rows(
-        "select id from task where state = 'ready' and executor = 'local' order by prio, id"
-        " limit ?",
-        (want,),
+        "select id from task where state = 'ready' and executor = 'local' and dtypes & ~? = 0"
+        " order by prio, id limit ?",
+        (dtypes, want),
     )
     issued = []
     for (task_id,) in rows:

@@ -54,6 +54,7 @@ class NewJob:
     graph: bytes
     graph_hash: str
     operators: Mapping[str, int]
+    dtypes: int
     content: str
     inputs: Sequence[str]
     outputs: Sequence[arrays.NewArray]
@@ -130,11 +131,13 @@ def find(tx: Tx, owner: str, id_or_name: str) -> str:
     return str(row[0])
 
 
-def add_graph(step: Step, graph_hash: str, data: bytes, operators: Mapping[str, int]) -> None:
-    """Keeps a graph's bytes under its hash."""
+def add_graph(
+    step: Step, graph_hash: str, data: bytes, operators: Mapping[str, int], dtypes: int
+) -> None:
+    """Keeps a graph's bytes under its hash, with what it needs of dtypes (`Dtypes.mask`)."""
     step.tx.change(
-        "insert into graph values(?, ?, ?) on conflict(hash) do nothing",
-        (graph_hash, data, json.dumps(dict(operators))),
+        "insert into graph values(?, ?, ?, ?) on conflict(hash) do nothing",
+        (graph_hash, data, json.dumps(dict(operators)), dtypes),
     )
 
 
@@ -161,7 +164,7 @@ def submit(step: Step, new: NewJob) -> tuple[str, bool]:
         elif row is not None:
             raise NodeError("job_name_taken", name=new.name, job=row[0])
     job = step.fresh_id("job")
-    add_graph(step, new.graph_hash, new.graph, new.operators)
+    add_graph(step, new.graph_hash, new.graph, new.operators, new.dtypes)
     _insert(step, job, new)
     for number, array in enumerate(new.outputs):
         arrays.add(step, array, job=job, number=number)

@@ -71,6 +71,7 @@ def _fitting(place: str, order: str) -> str:
         "select t.id from task t where t.state = 'ready'"  # noqa: S608 - constants
         f" and {place} and t.memory_bound_bytes <= ?"
         " and t.min_memory_bytes <= ? and t.slot_bytes <= ? and t.min_sandbox <= ?"
+        " and t.dtypes & ~? = 0"
         " and (t.attempt = 0 or not exists (select 1 from lease l where l.task = t.id and"
         " ((l.owner = ? and l.state not in ('expired', 'abandoned', 'cancelled'))"
         " or (l.device = ? and l.cause in ('does_not_fit', 'engine_failed', 'inputs_missing')))))"
@@ -97,7 +98,7 @@ def take(step: Step, device: trust.DeviceRow) -> tasks.TaskRow | None:
     By priority, then in the plan's order; within the best job, near what the device has.
     """
     may_have = (device.memory_bytes, device.memory_bytes, device.max_slot_bytes, device.sandbox,
-                device.owner, device.key, int(step.validator_behind))  # fmt: skip
+                device.dtypes, device.owner, device.key, int(step.validator_behind))  # fmt: skip
     row = step.tx.one(
         _TAKE,
         (step.now_s, device.last_job, device.last_affinity, *may_have, *may_have),

@@ -142,13 +142,14 @@ def _add(
     added = step.tx.one(
         "insert into task(public, job, number, state, executor, prio, affinity, graph, verify,"
         " verify_flops, flops, bytes_moved, memory_bound_bytes, min_memory_bytes, min_sandbox,"
-        " slot_bytes, waits, consumers_left, since_s, weight_version)"
-        " values(?, ?, ?, 'waiting', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) returning id",
+        " slot_bytes, dtypes, waits, consumers_left, since_s, weight_version)"
+        " values(?, ?, ?, 'waiting', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,"
+        " (select dtypes from graph where hash = ?), ?, ?, ?, ?) returning id",
         (
             step.fresh_id("task"), job, task.index, executor, prio, task.affinity, graph,
             task.verify, task.verify_flops, task.flops, task.bytes_moved, task.memory_bound_bytes,
             constraints["min_memory_bytes"], SANDBOX_RANK[constraints["sandbox"]], largest,
-            len(task.inputs), consumers, step.now_s, task.weight_version,
+            graph, len(task.inputs), consumers, step.now_s, task.weight_version,
         ),
     )  # fmt: skip
     assert added is not None  # noqa: S101 - an insert with `returning` has a row

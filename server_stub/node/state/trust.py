@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
+from gpugoblin.graph.dtypes import Dtypes
 from gpugoblin.wire.messages.task import Capabilities
 from server_stub.node.state import events
 from server_stub.node.state.words import LOCAL_DEVICE, SANDBOX_RANK, Party, Step
@@ -56,12 +57,13 @@ class DeviceRow(NamedTuple):
     bytes_per_s: float
     proven: int
     measured_flops_per_s: float
+    dtypes: int
 
 
 _COLUMNS = (
     "key, owner, bucket, owner_age_days, passed, rejected, quarantined_until_s, last_job,"
     " last_affinity, memory_bytes, max_slot_bytes, sandbox, catalog_hash,"
-    " flops_per_s, bytes_per_s, proven, measured_flops_per_s"
+    " flops_per_s, bytes_per_s, proven, measured_flops_per_s, dtypes"
 )
 
 _ADMITTED: Final = (
@@ -127,13 +129,18 @@ def admit(
     )  # fmt: skip
     row = step.tx.one(
         "update device set memory_bytes = ?, max_slot_bytes = ?, sandbox = ?, flops_per_s = ?,"  # noqa: S608
-        f" bytes_per_s = ?, catalog_hash = ? where key = ? returning {_COLUMNS}",
+        f" bytes_per_s = ?, catalog_hash = ?, dtypes = ? where key = ? returning {_COLUMNS}",
         (capabilities.memory_bytes, capabilities.max_slot_bytes,
          SANDBOX_RANK[capabilities.sandbox_level], capabilities.flops_per_s,
-         capabilities.bytes_per_s, capabilities.catalog_hash, party.device),
+         capabilities.bytes_per_s, capabilities.catalog_hash, _dtypes(capabilities),
+         party.device),
     )  # fmt: skip
     assert row is not None  # noqa: S101 - the row was written above
     return DeviceRow(*row), standing
+
+
+def _dtypes(told: Capabilities) -> int:
+    return Dtypes.of(told.dtypes, told.arithmetic, told.convolutions).mask()
 
 
 def known(tx: Tx, device: str) -> DeviceRow | None:
@@ -168,7 +175,8 @@ def independent(step: Step, task: int, device: str) -> list[str]:
     """Devices that may give the second opinion on a task after `device`'s result.
 
     Another owner, another network, both old and trusted with this much, seen lately, with a grant
-    that lasts, enough memory and walls, and no lease on this task so far from anyone of that owner.
+    that lasts, enough memory and walls, the task's dtypes, and no lease on this task so far from
+    anyone of that owner.
     """
     rules = step.rules
     rows = step.tx.rows(
@@ -178,7 +186,7 @@ def independent(step: Step, task: int, device: str) -> list[str]:
         " and d.quarantined_until_s <= ? and d.seen_s >= ?"
         " and d.grant_exp_s >= ? and d.memory_bytes >= t.memory_bound_bytes"
         " and d.memory_bytes >= t.min_memory_bytes and d.max_slot_bytes >= t.slot_bytes"
-        " and d.sandbox >= t.min_sandbox and d.catalog_hash = ?"
+        " and d.sandbox >= t.min_sandbox and t.dtypes & ~d.dtypes = 0 and d.catalog_hash = ?"
         " and not exists (select 1 from lease l where l.task = t.id and"
         " (l.owner = d.owner or l.bucket = d.bucket)) order by d.key",
         (task, device, rules.owner_age_days, rules.trusted_passes, rules.trusted_passes, MAX_WORK,

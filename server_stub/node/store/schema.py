@@ -10,7 +10,7 @@ from typing import Final
 
 __all__ = ["SCHEMA_VERSION", "STATEMENTS"]
 
-SCHEMA_VERSION: Final = 3
+SCHEMA_VERSION: Final = 4
 
 STATEMENTS: Final[tuple[str, ...]] = (
     "create table meta(key text primary key, value text not null) without rowid",
@@ -29,7 +29,8 @@ STATEMENTS: Final[tuple[str, ...]] = (
     "create index array_shared on array(owner, fingerprint)",
     "create index array_of_job on array(job, number) where job is not null",
     # state/jobs.py
-    "create table graph(hash text primary key, data blob not null, operators text not null)",
+    "create table graph(hash text primary key, data blob not null, operators text not null,"
+    " dtypes integer not null)",
     "create table job(id text primary key, owner text not null, name text, state text not null,"
     " graph text not null, content text not null, inputs text not null, numeric_class text not"
     " null, assurance text not null, executor text not null, constraints text not null,"
@@ -56,7 +57,7 @@ STATEMENTS: Final[tuple[str, ...]] = (
     " graph text not null, verify text not null, verify_flops integer not null,"
     " flops integer not null, bytes_moved integer not null, memory_bound_bytes integer not null,"
     " min_memory_bytes integer not null, min_sandbox integer not null, slot_bytes integer not null,"
-    " waits integer not null, depth integer not null default 0,"
+    " dtypes integer not null default 0, waits integer not null, depth integer not null default 0,"
     " consumers_left integer not null, winner text, verified_by text, since_s real not null,"
     " weight_version integer not null default 0)",
     "create unique index task_number on task(job, number)",
@@ -118,7 +119,7 @@ STATEMENTS: Final[tuple[str, ...]] = (
     " last_affinity integer not null default 0, memory_bytes integer not null default 0,"
     " max_slot_bytes integer not null default 0, sandbox integer not null default 0,"
     " flops_per_s real not null default 0, bytes_per_s real not null default 0,"
-    " catalog_hash text not null default '') without rowid",
+    " catalog_hash text not null default '', dtypes integer not null default 0) without rowid",
     "create table known_grant(id text primary key, device text not null, card integer not null,"
     " owner text not null, bucket text not null, owner_age_days integer not null,"
     " exp_s real not null, max_leases integer not null, first_seen_s real not null)"

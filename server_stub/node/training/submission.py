@@ -14,6 +14,7 @@ import msgspec
 from gpugoblin.blobs.files import io_errors, require_space
 from gpugoblin.catalog.spec import TensorSpec
 from gpugoblin.errors import NodeError, PlanError
+from gpugoblin.graph.dtypes import needs_of
 from gpugoblin.graph.exact import not_exact
 from gpugoblin.graph.serialize import encode, graph_hash
 from gpugoblin.hashing import JOB, digest
@@ -70,11 +71,13 @@ async def submit(node: Node, owner: str, message: TrainingSubmit) -> JobInfo:
         raise NodeError("audited_not_offered")
     named = await node.store.read(lambda tx: _arrays(tx, owner, message))
     await asyncio.gather(*(submission.describe_again(node, row) for row in named.all()))
-    executor, fleet = await _choose(node, message)
+    graph = building.graph_of(message.graph, message.numeric_class)
+    needs = needs_of(graph).mask()
+    executor, fleet = await _choose(node, message, needs)
     limits = Limits(fleet.memory_bytes, fleet.threads, min(fleet.slot_bytes, fleet.memory_bytes))
     plan, specs = await asyncio.to_thread(_plan, message, named.specs(), limits, executor)
     _require_class(message, plan)
-    local, grid = await node.local.capabilities(), await node.grid.capabilities()
+    local, grid = await node.local.capabilities(), await node.grid.capabilities(needs)
     summary = plan.summary()
     write = await asyncio.to_thread(node.disk.bytes_per_s, summary.bytes_out)
     moved = await asyncio.to_thread(total_bytes_moved, plan)
@@ -84,7 +87,6 @@ async def submit(node: Node, owner: str, message: TrainingSubmit) -> JobInfo:
     held = limits.memory_bytes if executor == "local" else 2 * summary.memory_bound_bytes
     reply = estimate.as_reply(summary, found, executor, held)
     content = _content(message, named)
-    graph = building.graph_of(message.graph, message.numeric_class)
     if message.dry_run:
         return submission.planned(node, owner, message.name, graph, content, reply)
     attached = await node.store.read(
@@ -107,7 +109,7 @@ async def submit(node: Node, owner: str, message: TrainingSubmit) -> JobInfo:
     inputs = await _inputs(node, owner, plan, named)
     new = jobs.NewJob(
         owner=owner, name=message.name, graph=encode(graph), graph_hash=str(graph_hash(graph)),
-        operators=operators_of(graph), content=content, inputs=inputs, outputs=(),
+        operators=operators_of(graph), dtypes=needs, content=content, inputs=inputs, outputs=(),
         numeric_class=message.numeric_class, assurance=message.assurance, executor=executor,
         constraints=message.constraints, priority=message.priority, block_axis=None,
         limits=write_limits(limits), speculative=0, plan=reply,
@@ -156,9 +158,9 @@ def _require_class(message: TrainingSubmit, plan: AnyPlan) -> None:
             raise NodeError("class_not_for_graph", operator=culprit)
 
 
-async def _choose(node: Node, message: TrainingSubmit) -> tuple[str, Fleet]:
+async def _choose(node: Node, message: TrainingSubmit, needs: int) -> tuple[str, Fleet]:
     """Where it runs: on the grid where that is wished or devices are known, else here."""
-    local, grid = await node.local.capabilities(), await node.grid.capabilities()
+    local, grid = await node.local.capabilities(), await node.grid.capabilities(needs)
     wanted = message.executor
     if wanted == "grid":
         submission.require_confirmed(node)

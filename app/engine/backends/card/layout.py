@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
-from typing import Final
 
 from app.engine.backends.card.elementwise import chain, tree_of
 from app.engine.backends.card.functions import FUNCTIONS, SERVED
 from app.engine.backends.card.joining import joined_groups, kept_of
 from app.engine.backends.card.ordered import ORDERED
 from app.engine.backends.card.rows import row_chain, row_shape
+from app.engine.backends.card.served import WIDE_DTYPES
 from app.engine.backends.card.stages import MAX_ELEMENTS, Stage
 from app.engine.backends.card.steps import ALIGNMENT_BYTES, ERROR_SLOT_BYTES, CardStep, Layout
 from app.engine.backends.card.table import EMITTERS, Emission
@@ -27,26 +27,13 @@ from gpugoblin.catalog.registry import OPERATORS
 from gpugoblin.catalog.rules import int_attribute
 from gpugoblin.catalog.spec import Array, TensorSpec
 from gpugoblin.errors import EngineError
+from gpugoblin.graph.dtypes import Dtypes, use_of
 from gpugoblin.graph.exact import not_exact
 from gpugoblin.graph.expand import Expanded, expand
 from gpugoblin.graph.ir import Graph, Node
 from gpugoblin.graph.memory import plan_memory
 
-__all__ = ["KINDS", "WIDE_KINDS", "Chooser", "has_floats", "lay_out", "require_served"]
-
-KINDS: Final = frozenset({"float32", "int32", "int64", "bool", "uint8", "int8"})
-"""Dtypes that the kernels know on every card."""
-WIDE_KINDS: Final = KINDS | {"int16", "float16", "bfloat16"}
-"""Those on a card that stores 16 bits."""
-
-
-NARROW: Final = frozenset({"int8", "int16", "uint8"})
-ARITHMETIC: Final = frozenset(
-    {
-        "conv", "matmul", "reduce", "reduce_arg", "scan_reduce", "scatter", "searchsorted", "topk",
-    }
-)  # fmt: skip
-"""Operators that do more with numbers than to move them."""
+__all__ = ["Chooser", "has_floats", "lay_out", "require_served"]
 
 Chooser = Callable[[Node, Sequence[TensorSpec]], Emission | None]
 """What a card has for a node beside the common kernels: the node, the specs of its inputs."""
@@ -60,7 +47,7 @@ def lay_out(expanded: Expanded, choose: Chooser, card: Target = LEAST) -> Layout
 
 
 def require_served(
-    graph: Graph, numeric_class: str = "float32", kinds: frozenset[str] = WIDE_KINDS
+    graph: Graph, numeric_class: str = "float32", served: Dtypes = WIDE_DTYPES
 ) -> Expanded:
     """The graph in operators that have kernels.
 
@@ -72,8 +59,8 @@ def require_served(
         if culprit is not None:
             raise EngineError("task_refused", reason=f"{culprit} is not in class exact")
     expanded = expand(graph, lambda operator: operator.key in EMITTERS)
-    _require_kinds(expanded.graph.specs(), kinds)
-    _require_kernels(expanded.graph, kinds, exact=numeric_class == "exact")
+    _require_kinds(expanded.graph.specs(), served)
+    _require_kernels(expanded.graph, served, exact=numeric_class == "exact")
     return expanded
 
 
@@ -82,42 +69,35 @@ def has_floats(expanded: Expanded) -> bool:
     return any(spec.dtype == "float32" for spec in expanded.graph.specs())
 
 
-def _require_kinds(specs: Sequence[TensorSpec], kinds: frozenset[str]) -> None:
+def _require_kinds(specs: Sequence[TensorSpec], served: Dtypes) -> None:
     for spec in specs:
-        if spec.dtype not in kinds:
+        if not served.has("values", spec.dtype):
             raise EngineError("task_refused", reason=f"no kernel for {spec.dtype}")
         if spec.count > MAX_ELEMENTS:
             raise EngineError("task_refused", reason=f"a tensor has {spec.count} elements")
 
 
-def _require_kernels(graph: Graph, kinds: frozenset[str], *, exact: bool) -> None:
+def _require_kernels(graph: Graph, served: Dtypes, *, exact: bool) -> None:
     specs = graph.specs()
     for node in graph.nodes:
         key = f"{node.operator}@{node.version}"
         if key == "formula@1":
-            _require_functions(node, kinds, FUNCTIONS.keys() | LOWERED if exact else SERVED)
+            _require_functions(node, served, FUNCTIONS.keys() | LOWERED if exact else SERVED)
         elif key not in EMITTERS and node.operator != "reshape":
             raise EngineError("task_refused", reason=f"no kernel for {key}")
         else:
-            _require_arithmetic(node, specs)
+            use, dtype = use_of(node, specs)
+            if not served.has(use, dtype):
+                reason = f"no kernel for {node.operator} of {dtype}"
+                raise EngineError("task_refused", reason=reason)
 
 
-def _require_arithmetic(node: Node, specs: Sequence[TensorSpec]) -> None:
-    """Kernels that compute know float32 and integers of 32 and 64 bits; conv knows float32."""
-    if node.operator not in ARITHMETIC:
-        return
-    dtype = specs[node.inputs[0]].dtype
-    moved = node.operator == "scatter" and node.attrs["function"] == "set"
-    if (dtype in NARROW and not moved) or (node.operator == "conv" and dtype != "float32"):
-        raise EngineError("task_refused", reason=f"no kernel for {node.operator} of {dtype}")
-
-
-def _require_functions(node: Node, kinds: frozenset[str], served: AbstractSet[str]) -> None:
+def _require_functions(node: Node, served: Dtypes, functions: AbstractSet[str]) -> None:
     tree = node.attrs["tree"]
     steps = tree.nodes if isinstance(tree, Formula) else ()
     for step in steps:
-        known = step.function in served or step.function in ("input", "const", "cast")
-        if not known or (step.dtype and step.dtype not in kinds):
+        known = step.function in functions or step.function in ("input", "const", "cast")
+        if not known or (step.dtype and not served.has("values", step.dtype)):
             raise EngineError("task_refused", reason=f"no kernel for {step.function}")
 
 

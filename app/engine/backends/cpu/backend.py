@@ -17,6 +17,7 @@ from app.engine.program import Program
 from gpugoblin.catalog.formula import Formula
 from gpugoblin.catalog.spec import Array, TensorSpec
 from gpugoblin.graph.classes import CLASSES
+from gpugoblin.graph.dtypes import EVERY_DTYPE
 from gpugoblin.graph.ir import Graph, Node
 
 __all__ = ["CpuBackend"]
@@ -27,6 +28,7 @@ class CpuBackend:
 
     name = "cpu"
     classes = frozenset(CLASSES)
+    dtypes = EVERY_DTYPE
 
     @property
     def kernels(self) -> Mapping[str, Kernel]:

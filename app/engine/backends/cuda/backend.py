@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from app.engine.backends.card.served import WIDE_DTYPES
 from app.engine.backends.card.table import EMITTERS
 from app.engine.backends.cuda.compiling import compile_card
 from app.engine.backends.cuda.machine import Machine
@@ -24,6 +25,7 @@ class CudaBackend:
 
     name = "cuda"
     classes = frozenset(CLASSES)
+    dtypes = WIDE_DTYPES
 
     def __init__(self, uuid: str = "") -> None:
         self.machine = Machine(uuid)

@@ -6,10 +6,11 @@ import os
 from typing import Final
 
 from app.engine.backends.card.table import EMITTERS
-from app.engine.backends.vulkan.compiling import compile_card
+from app.engine.backends.vulkan.compiling import compile_card, dtypes_of
 from app.engine.backends.vulkan.machine import Machine
 from app.engine.backends.vulkan.program import CardProgram
 from gpugoblin.graph.classes import CLASSES
+from gpugoblin.graph.dtypes import Dtypes
 from gpugoblin.graph.ir import Graph
 
 __all__ = ["VALIDATION_VARIABLE", "VulkanBackend"]
@@ -33,6 +34,10 @@ class VulkanBackend:
 
     def __init__(self, uuid: str = "") -> None:
         self.machine = Machine(uuid, validated=os.environ.get(VALIDATION_VARIABLE) == "1")
+
+    @property
+    def dtypes(self) -> Dtypes:
+        return dtypes_of(self.machine)
 
     @property
     def operators(self) -> frozenset[str]:

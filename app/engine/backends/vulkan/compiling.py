@@ -9,8 +9,9 @@ from typing import Final
 import numpy as np
 
 from app.engine.backends.card.emission import Emission
-from app.engine.backends.card.layout import KINDS, WIDE_KINDS, has_floats, lay_out, require_served
+from app.engine.backends.card.layout import has_floats, lay_out, require_served
 from app.engine.backends.card.product import matmul, multiplied
+from app.engine.backends.card.served import NARROW_DTYPES, WIDE_DTYPES
 from app.engine.backends.card.target import LEAST, Target
 from app.engine.backends.card.unrolling import unrolled
 from app.engine.backends.vulkan.machine import Machine
@@ -21,6 +22,7 @@ from gpugoblin.catalog.formula_build import call_formula
 from gpugoblin.catalog.spec import TensorSpec
 from gpugoblin.errors import EngineError
 from gpugoblin.graph.builder import GraphBuilder
+from gpugoblin.graph.dtypes import Dtypes
 from gpugoblin.graph.ir import Graph, Node
 
 __all__ = ["compile_card", "keeps_small_numbers"]
@@ -56,6 +58,11 @@ def keeps_small_numbers(machine: Machine) -> bool:
     return machine.keeps_small
 
 
+def dtypes_of(machine: Machine) -> Dtypes:
+    """What the kernels have on this card."""
+    return WIDE_DTYPES if machine.device.halves else NARROW_DTYPES
+
+
 def compile_card(graph: Graph, machine: Machine, numeric_class: str = "float32") -> CardProgram:
     """A program for a checked graph.
 
@@ -73,8 +80,7 @@ def compile_card(graph: Graph, machine: Machine, numeric_class: str = "float32")
             )
         return None
 
-    kinds = WIDE_KINDS if machine.device.halves else KINDS
-    expanded = require_served(graph, numeric_class, kinds)
+    expanded = require_served(graph, numeric_class, dtypes_of(machine))
     if numeric_class == "exact" and has_floats(expanded):
         if not keeps_small_numbers(machine):
             reason = "class exact serves integers and bool only: small numbers become zero here"

@@ -86,4 +86,6 @@ def test_facts_come_from_the_engine_that_was_measured() -> None:
     facts = made.capabilities(0)
     assert facts.sandbox_level == "full"
     assert facts.flops_per_s > 0
+    assert (facts.dtypes, facts.arithmetic) == (READY.dtypes, READY.arithmetic)
+    assert facts.convolutions == READY.convolutions
     assert facts.max_slot_bytes <= made.settings.number("processor.output_bytes")

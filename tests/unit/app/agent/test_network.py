@@ -31,8 +31,9 @@ from tests.helpers.agent_network import FakeCoordinator, FakeLab, refusal
 
 CARD = CardClass(0, "cpu", 2**30, ("float32",), "full", "engine-1", "ab" * 32)
 FACTS = Capabilities(
-    "ab" * 32, {}, ("float32",), 2**30, 2**26, 8, 1e9, 1e9, "full", "engine-1", "d", "cd" * 32
-)
+    "ab" * 32, {}, ("float32",), 2**30, 2**26, 8, 1e9, 1e9, "full", "engine-1", "d", "cd" * 32,
+    ("float32",), ("float32",), ("float32",),
+)  # fmt: skip
 
 
 class Bench:

@@ -32,6 +32,7 @@ from gpugoblin.errors import EngineError
 
 MESSAGES: list[Message] = [
     Ready("engine-1", "numpy-2", "cpu", "0" * 64, "f" * 64, 2, {"level": "full", "abi": 4}),
+    Ready("e", "n", "cpu", "0" * 64, "f" * 64, 2, {}, ("bool", "int8"), ("int8",), ("float32",)),
     Run("exact", (Place(0, 4),), (Place(4096, 8), Place(8192, 0)), b"\x00graph\xff"),
     Run("float32", (), (), b"", Place(4096, 100_000)),
     Cancel(),
@@ -109,6 +110,8 @@ def test_bodies_are_checked(body: bytes) -> None:
         Ready("x" * 65, "d", "cpu", "0" * 64, "0" * 64, 1, {}),
         Ready("b", "d", "cpu", "0" * 63, "0" * 64, 1, {}),
         Ready("b", "d", "cpu", "0" * 64, "0" * 64, 0, {}),
+        Ready("b", "d", "cpu", "0" * 64, "0" * 64, 1, {}, ("float128",)),  # type: ignore[arg-type]
+        Ready("b", "d", "cpu", "0" * 64, "0" * 64, 1, {}, ("bool",) * 17),
         Ready("b", "d", "cpu", "0" * 64, "0" * 64, 1, {f"k{n}": 1 for n in range(65)}),
         Run("float32", (Place(0, 1),) * 257, ()),
         Run("float32", (), (), b"x" * (protocol.INLINE_GRAPH_BYTES + 1)),

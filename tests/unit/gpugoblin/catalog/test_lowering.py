@@ -96,6 +96,26 @@ def test_every_lowered_function_is_an_honest_evaluation(name: str) -> None:
     assert not wrong.any(), [x[wrong][:3] for x in (*inputs, found, reference)]
 
 
+ODD = (
+    "asin", "asinh", "atan", "atanh", "cbrt", "erf", "erfinv", "expm1", "log1p", "sin", "sinh",
+    "tan", "tanh",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_zero_keeps_its_sign(name: str) -> None:
+    tree = lower_formula(call_formula(name), ["float32"])
+    found = evaluate_plain(tree, [np.array([0.0, -0.0], np.float32)])
+    assert found.view(np.uint32).tolist() == [0, 2**31]
+
+
+def test_zero_has_no_sign() -> None:
+    tree = lower_formula(call_formula("sign"), ["float32"])
+    found = evaluate_plain(tree, [np.array([0.0, -0.0, -3.0, np.nan], np.float32)])
+    assert np.signbit(found[:3]).tolist() == [False, False, True]
+    assert np.isnan(found[3])
+
+
 def test_lowered_trees_have_basic_functions_only() -> None:
     for name in LOWERED:
         tree = lower_formula(call_formula(name), ["float32"] * SCALARS[name].arity)

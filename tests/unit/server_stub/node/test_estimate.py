@@ -11,9 +11,9 @@ from server_stub.node.executors.base import Fleet
 __all__: list[str] = []
 
 SUMMARY = PlanSummary("product", 10, 10**12, 10**11, 10**6, 10**6, 10**6, (4, 4))
-LOCAL = Fleet(1, 1 << 30, 1 << 28, 2, 1e11, 1e9)
-GRID = Fleet(10, 1 << 30, 1 << 28, 1, 1e12, 1e8)
-NOBODY = Fleet(0, 1 << 30, 1 << 28, 1, 0.0, 0.0)
+LOCAL = Fleet(1, 1 << 30, 1 << 28, 2, 1e11, 1e9, 0)
+GRID = Fleet(10, 1 << 30, 1 << 28, 1, 1e12, 1e8, 0)
+NOBODY = Fleet(0, 1 << 30, 1 << 28, 1, 0.0, 0.0, 0)
 
 
 def test_alone_is_compute_or_disk_whichever_is_longer() -> None:
@@ -53,7 +53,7 @@ def test_nobody_known_is_nothing_to_compare_with() -> None:
 
 
 def test_an_unmeasured_engine_is_guessed_by_its_threads() -> None:
-    unknown = Fleet(1, 1, 1, 2, 0.0, 0.0)
+    unknown = Fleet(1, 1, 1, 2, 0.0, 0.0, 0)
     found = times(SUMMARY, 0, "local", unknown, NOBODY, 0.0, 1e12)
     assert found.alone_s == pytest.approx(1e12 / (2 * GUESSED_FLOPS_PER_S))
 

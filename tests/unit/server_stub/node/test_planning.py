@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gpugoblin.catalog.spec import TensorSpec
 from gpugoblin.graph.builder import GraphBuilder
+from gpugoblin.graph.dtypes import needs_of
 from gpugoblin.graph.ir import Graph
 from gpugoblin.graph.serialize import decode, encode
 from gpugoblin.plan.spec import Limits
@@ -50,7 +51,8 @@ def test_a_batch_carries_each_graph_once() -> None:
     batch = planner.batch(plan, 1, 2)
     assert [task.index for task, _, _ in batch.tasks] == list(range(1, min(3, plan.count)))
     for task, name, _ in batch.tasks:
-        data, operators = batch.graphs[name]
+        data, operators, dtypes = batch.graphs[name]
+        assert dtypes == needs_of(task.graph).mask()
         assert decode(data) == task.graph
         assert operators == operators_of(task.graph)
     assert planner.batch(plan, plan.count, 5).tasks == ()

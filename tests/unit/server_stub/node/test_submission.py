@@ -25,9 +25,11 @@ from tests.helpers.device import capabilities
 from tests.helpers.lab import (
     LAB,
     Lab,
+    on_grid,
     product,
     refused,
     row_sums,
+    work_until,
 )
 from tests.helpers.node import LabNode
 
@@ -175,3 +177,15 @@ def test_a_job_that_the_grid_would_slow_down_is_refused_with_the_figure(grid: La
                                 constraints=Constraints(sandbox="none")),
         )  # fmt: skip
         assert "s" in error.fields["grid"]
+
+
+def test_a_job_of_float64_is_computed_by_those_who_have_it(grid: Lab) -> None:
+    array = grid.file(np.arange(12.0).reshape(3, 4), "w.npy")
+    graph = row_sums((3, 4), "float64")
+    with grid.device() as without, grid.device() as having:
+        without.exchange(capabilities=capabilities(dtypes=("float32",), arithmetic=("float32",)))
+        job = on_grid(grid, graph, array)
+        assert without.exchange(want=4).leases == ()
+        job = work_until(grid, job, [without, having])
+        assert job.state == "done"
+        np.testing.assert_array_equal(grid.result(job.outputs[0]), [6.0, 22.0, 38.0])

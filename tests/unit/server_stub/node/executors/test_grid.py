@@ -76,6 +76,16 @@ def test_plans_are_for_what_most_devices_can_take(world: World) -> None:
     assert (fleet.flops_per_s, fleet.bytes_per_s) == (16.0, 24.0)
 
 
+def test_devices_that_lack_a_dtype_do_not_count(world: World) -> None:
+    for number, dtypes in enumerate((0b01, 0b11, 0b11)):
+        device(world, f"d{number}", 1 << 30, 1 << 24, world.now_s)
+        change = "update device set dtypes = ? where key = ?"
+        world.connection.execute(change, (dtypes, f"d{number}"))
+    executor = GridExecutor(Host(world))
+    found = [asyncio.run(executor.capabilities(needs)) for needs in (0, 0b10, 0b100)]
+    assert [(fleet.engines, fleet.dtypes) for fleet in found] == [(3, 0b01), (2, 0b11), (0, 0)]
+
+
 def test_the_word_of_one_device_does_not_steer_an_estimate(world: World) -> None:
     device(world, "boaster", 1 << 30, 1 << 24, world.now_s)
     world.connection.execute("update device set flops_per_s = 1e18, bytes_per_s = 1e18")

@@ -12,7 +12,7 @@ from server_stub.node.work import Computed, Fold, Reply, Work
 
 __all__: list[str] = []
 
-FLEET = Fleet(1, 1, 1, 1, 0.0, 0.0)
+FLEET = Fleet(1, 1, 1, 1, 0.0, 0.0, 0)
 FULL = {"path": "/x", "needed_bytes": 1, "free_bytes": 0}
 
 

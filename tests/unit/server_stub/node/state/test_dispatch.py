@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import msgspec
+
+from gpugoblin.graph.dtypes import Dtypes
 from gpugoblin.wire.codec import decode, encode
 from gpugoblin.wire.messages.lease import Abandon, Exchange, ExchangeReply
 from server_stub.node.state import dispatch
+from tests.simulation.cast import FLOAT32, WITH_FLOAT64
 from tests.simulation.world import CAPABILITIES, CATALOG, Device, Shape, World, party
 from tests.unit.server_stub.node.state.test_leases import result
 
 __all__: list[str] = []
 
 
-def ready(world: World, count: int = 4, **job: object) -> str:
-    name = world.submit(Shape(count, 1, "product"), **job)  # type: ignore[arg-type]
+def ready(world: World, count: int = 4, dtypes: int = FLOAT32, **job: object) -> str:
+    name = world.submit(Shape(count, 1, "product", dtypes=dtypes), **job)  # type: ignore[arg-type]
     world.generate(name)
     world.run(5.0)
     return name
@@ -107,11 +111,55 @@ def test_a_slow_validator_means_fewer_leases(world: World) -> None:
     assert world.handle(body).leases == ()
 
 
+FLOAT64 = Dtypes.of(("float64",), ("float64",), ()).mask()
+
+
+def test_a_task_goes_only_to_devices_that_have_its_dtypes(world: World) -> None:
+    ready(world, count=2, dtypes=FLOAT64)
+    without, having = Device(party(0)), Device(party(1))
+    for _ in range(2):
+        reply = world.exchange(without, Exchange(want=2, capabilities=CAPABILITIES))
+        assert reply is not None
+        assert reply.leases == ()
+        assert reply.wait_s > 0
+    reply = world.exchange(having, Exchange(want=2, capabilities=WITH_FLOAT64))
+    assert reply is not None
+    assert len(reply.leases) == 2
+
+
+def test_dtypes_count_by_what_is_done_with_them(world: World) -> None:
+    """To store int8 is not to add it up."""
+    ready(world, count=1, dtypes=Dtypes.of(("int8",), ("int8",), ()).mask())
+    device = Device(party(0))
+    for arithmetic, leased in ((("float32",), 0), (("float32", "int8"), 1)):
+        known = msgspec.structs.replace(
+            CAPABILITIES, dtypes=("float32", "int8"), arithmetic=arithmetic
+        )
+        reply = world.exchange(device, Exchange(want=1, capabilities=known))
+        assert reply is not None
+        assert len(reply.leases) == leased
+
+
+def test_a_device_passes_by_what_it_has_no_dtype_for(world: World) -> None:
+    ready(world, count=1, dtypes=FLOAT64)
+    ready(world, count=1, name="other")
+    reply = world.exchange(Device(party(0)), Exchange(want=2, capabilities=CAPABILITIES))
+    assert reply is not None
+    assert len(reply.leases) == 1
+
+
+def test_the_own_engine_gets_the_dtypes_that_it_has(world: World) -> None:
+    ready(world, executor="local", dtypes=FLOAT64)
+    assert world.handle(lambda step: dispatch.lease_local(step, 3, FLOAT32)) == []
+    assert len(world.handle(lambda step: dispatch.lease_local(step, 3, FLOAT32 | FLOAT64))) == 3
+
+
 def test_the_own_engine_takes_tasks_in_the_plans_order(world: World) -> None:
     ready(world, executor="local")
-    issued = world.handle(lambda step: dispatch.lease_local(step, 3))
+    issued = world.handle(lambda step: dispatch.lease_local(step, 3, FLOAT32))
     assert [one.number for one in issued] == [0, 1, 2]
-    assert [one.number for one in world.handle(lambda s: dispatch.lease_local(s, 3))] == [3]
+    issued = world.handle(lambda step: dispatch.lease_local(step, 3, FLOAT32))
+    assert [one.number for one in issued] == [3]
 
 
 def test_leases_whose_answer_was_lost_are_given_to_others_soon(world: World) -> None:

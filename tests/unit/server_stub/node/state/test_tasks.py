@@ -6,13 +6,13 @@ from gpugoblin.plan.spec import Region
 from server_stub.node.state import tasks
 from server_stub.node.state.words import RunWork, Step
 from tests.simulation.invariants import check
-from tests.simulation.world import Shape, World, digest_of
+from tests.simulation.world import Shape, World
 
 __all__: list[str] = []
 
 
 def batch(shape: Shape, *indices: int) -> list[tuple[object, str, int]]:
-    return [(shape.task(i), digest_of(shape.verify), shape.consumers(i)) for i in indices]
+    return [(shape.task(i), shape.graph, shape.consumers(i)) for i in indices]
 
 
 def test_a_box_is_written_and_read() -> None:

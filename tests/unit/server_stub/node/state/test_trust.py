@@ -6,9 +6,11 @@ from dataclasses import replace
 
 import pytest
 
+from gpugoblin.graph.dtypes import Dtypes
 from gpugoblin.wire.messages.lease import Exchange
 from server_stub.node.state import trust
 from server_stub.node.store.sqlite import SqliteTx
+from tests.simulation.cast import WITH_FLOAT64
 from tests.simulation.world import CAPABILITIES, Device, Shape, World, party, trusted
 
 __all__: list[str] = []
@@ -52,6 +54,18 @@ def test_nobody_is_drawn_for_a_task_larger_than_all_that_was_checked(world: Worl
     change("update device set proven = ? where key = ?", (10 * flops, large.party.device))
     drawn = world.handle(lambda s: trust.independent(s, 1, first.party.device))
     assert drawn == [large.party.device]
+
+
+def test_nobody_is_drawn_who_lacks_the_dtypes_of_the_task(world: World) -> None:
+    first, without, having = (Device(party(number)) for number in range(3))
+    for device in (first, without, having):
+        trusted(world, device)
+    world.exchange(having, Exchange(capabilities=WITH_FLOAT64))
+    both = Dtypes.of(("float32", "float64"), (), ()).mask()
+    world.generate(world.submit(Shape(1, 1, "recompute", dtypes=both)))
+    world.run(1.0)
+    drawn = world.handle(lambda s: trust.independent(s, 1, first.party.device))
+    assert drawn == [having.party.device]
 
 
 def row(**fields: float) -> trust.DeviceRow:

@@ -1,0 +1,74 @@
+"""What graphs need of dtypes, by use, and the bits by which it is compared with what is there."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpugoblin.catalog.formula_build import FormulaBuilder
+from gpugoblin.catalog.spec import DTYPES, TensorSpec
+from gpugoblin.graph.builder import GraphBuilder
+from gpugoblin.graph.dtypes import ARITHMETIC, EVERY_DTYPE, Dtypes, needs_of
+from gpugoblin.graph.ir import Graph
+
+__all__: list[str] = []
+
+
+def graph_of(name: str, *specs: TensorSpec, **attributes: object) -> Graph:
+    builder = GraphBuilder()
+    values = [builder.input(spec) for spec in specs]
+    return builder.build(builder.add_many(name, values, **attributes))
+
+
+def test_a_cast_needs_both_dtypes_as_values_alone() -> None:
+    needs = needs_of(graph_of("cast", TensorSpec("float32", (3,)), dtype="float64"))
+    assert needs == Dtypes.of(("float32", "float64"), (), ())
+
+
+def test_uses_are_told_apart() -> None:
+    whole = TensorSpec("int8", (4, 4))
+    assert needs_of(graph_of("matmul", whole, whole)).arithmetic == {"int8"}
+    assert needs_of(graph_of("permute", whole, axes=(1, 0))).arithmetic == set()
+    data, window = TensorSpec("int32", (1, 1, 5)), TensorSpec("int32", (1, 1, 2))
+    ones = {"stride": (1,), "dilation": (1,), "low": (0,), "high": (0,), "between": (0,)}
+    found = needs_of(graph_of("conv", data, window, groups=1, **ones))
+    assert found.convolutions == {"int32"}
+    assert found.arithmetic == set()
+
+
+def test_a_composite_needs_what_it_is_made_of() -> None:
+    needs = needs_of(graph_of("softmax", TensorSpec("float64", (2, 3)), axis=1))
+    assert needs.has("arithmetic", "float64")
+    assert not needs.has("values", "float32")
+
+
+def test_formulas_are_looked_into() -> None:
+    builder = GraphBuilder()
+    value = builder.input(TensorSpec("float32", (2,)))
+    draft = FormulaBuilder()
+    wide = draft.call("sin", draft.cast(draft.input(0), "float64"))
+    tree = draft.build(draft.cast(wide, "float32"))
+    graph = builder.build([builder.add("formula", [value], tree=tree)])
+    assert {spec.dtype for spec in graph.specs()} == {"float32"}
+    assert needs_of(graph).values == {"float32", "float64"}
+
+
+def test_the_bits_say_what_is_missing() -> None:
+    assert EVERY_DTYPE.mask().bit_length() <= 62
+    assert EVERY_DTYPE.mask().bit_count() == 3 * len(DTYPES)
+    singles = [
+        Dtypes(**{use: frozenset({dtype})}).mask()
+        for use in ("values", "arithmetic", "convolutions")
+        for dtype in DTYPES
+    ]
+    assert len(set(singles)) == len(singles)
+    assert sum(singles) == EVERY_DTYPE.mask()
+    having, needs = Dtypes.of(("int8",), (), ()).mask(), Dtypes.of(("int8",), ("int8",), ()).mask()
+    assert needs & ~having == Dtypes.of((), ("int8",), ()).mask()
+    assert having & ~needs == 0
+
+
+@pytest.mark.parametrize("name", sorted(ARITHMETIC))
+def test_operators_of_arithmetic_are_in_the_catalog(name: str) -> None:
+    from gpugoblin.catalog.registry import OPERATORS
+
+    assert f"{name}@1" in OPERATORS
