@@ -37,6 +37,10 @@ CODES: dict[str, ErrorCode] = {
         what="The coordinator's database cannot be used: {reason}.",
         next_step="The operator must restore the last backup.",
     ),
+    "coordinator_backup_wrong": ErrorCode(
+        what="The copy cannot be restored: {reason}.",
+        next_step="Nothing was changed. Restore an older copy.",
+    ),
     "coordinator_database_unreachable": ErrorCode(
         what="The coordinator's database ({place}) cannot be reached: {reason}.",
         next_step="Nothing was changed. The operator must see that PostgreSQL runs and that "

@@ -21,10 +21,10 @@ from gpugoblin.clock import SystemClock
 from gpugoblin.errors import GoblinError
 from gpugoblin.ids import DeviceId, GrantId
 from gpugoblin.wire.tls import TlsFiles
-from server_stub.coordinator import audit, databases, ledger, tables
+from server_stub.coordinator import audit, backups, databases, ledger, tables
 from server_stub.coordinator.handlers import enrol, operator, signin
 from server_stub.coordinator.settings import Settings, load_settings
-from server_stub.coordinator.state import backup, initialize, open_house, tls_files
+from server_stub.coordinator.state import initialize, open_house, tls_files
 from server_stub.coordinator.store_writer import Transaction
 
 __all__ = ["main"]
@@ -62,6 +62,8 @@ def _parser() -> argparse.ArgumentParser:
     _verb(verbs, "status", "show counts and keys", _status)
     _verb(verbs, "check", "check the ledger and the audit record", _check)
     _verb(verbs, "backup", "copy the database while it is in use", _backup).add_argument("file")
+    _verb(verbs, "restore", "fill an empty database with a copy", _restore).add_argument("file")
+    _verb(verbs, "migrate", "bring the database to this program's schema", _migrate)
     for name, run in (("approve", _approve), ("deny", _deny)):
         verb = _verb(verbs, name, f"{name} the device that shows a code", run)
         verb.add_argument("code")
@@ -157,8 +159,20 @@ def _check(arguments: Arguments) -> int:
 
 
 def _backup(arguments: Arguments) -> int:
-    backup(load_settings(arguments.config), Path(arguments.file))
+    backups.backup(load_settings(arguments.config), Path(arguments.file))
     return _show(arguments, {"backup": arguments.file})
+
+
+def _restore(arguments: Arguments) -> int:
+    counts = backups.restore(load_settings(arguments.config), Path(arguments.file))
+    return _show(arguments, {"restored": arguments.file, **counts})
+
+
+def _migrate(arguments: Arguments) -> int:
+    settings = load_settings(arguments.config)
+    databases.check_there(settings)
+    before, after = databases.migrate(settings)
+    return _show(arguments, {"schema_before": before, "schema": after})
 
 
 def _approve(arguments: Arguments) -> int:

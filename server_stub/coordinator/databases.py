@@ -15,7 +15,15 @@ from server_stub.coordinator import store
 from server_stub.coordinator.settings import Settings
 from server_stub.coordinator.store_writer import Store, Transaction
 
-__all__ = ["check_there", "create", "open_store", "sqlite_file", "transact"]
+__all__ = [
+    "check_there",
+    "create",
+    "migrate",
+    "need_driver",
+    "open_store",
+    "sqlite_file",
+    "transact",
+]
 
 R = TypeVar("R")
 
@@ -35,7 +43,7 @@ def create(settings: Settings) -> None:
     if not settings.database:
         store.create(sqlite_file(settings))
         return
-    _need_driver()
+    need_driver()
     from server_stub.coordinator import postgres
 
     postgres.create(settings.database)
@@ -61,7 +69,7 @@ def open_store(settings: Settings) -> Store:
     """
     if not settings.database:
         return store.SqliteStore(sqlite_file(settings))
-    _need_driver()
+    need_driver()
     from server_stub.coordinator.store_postgres import PostgresStore
 
     return PostgresStore(settings.database)
@@ -75,13 +83,31 @@ def transact(settings: Settings, work: Callable[[Transaction], R]) -> R:
     """
     if not settings.database:
         return store.transact(sqlite_file(settings), work)
-    _need_driver()
+    need_driver()
     from server_stub.coordinator import store_postgres
 
     return store_postgres.transact(settings.database, work)
 
 
-def _need_driver() -> None:
+def migrate(settings: Settings) -> tuple[int, int]:
+    """Brings the database to this program's schema; its version before and after.
+
+    Servers do so by themselves when they start. On PostgreSQL the step waits for the groups of
+    running servers, which go on with the newer tables.
+
+    Raises:
+        CoordinatorError: as `open_store`.
+    """
+    if not settings.database:
+        return store.migrate(sqlite_file(settings))
+    need_driver()
+    from server_stub.coordinator import postgres
+
+    return postgres.migrate_database(settings.database)
+
+
+def need_driver() -> None:
+    """That psycopg is there. Raises CoordinatorError `coordinator_postgres_missing`."""
     try:
         import psycopg  # noqa: F401
     except ImportError as cause:

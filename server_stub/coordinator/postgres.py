@@ -6,6 +6,7 @@ not: know what the facts mean, or show a password. psycopg is needed only where 
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any, Final
 
 import psycopg
@@ -23,7 +24,9 @@ __all__ = [
     "connect",
     "create",
     "is_gone",
+    "make_tables",
     "migrate",
+    "migrate_database",
     "open_database",
     "place_of",
     "translated",
@@ -100,10 +103,32 @@ def create(dsn: str) -> None:
     """
     try:
         with connect(dsn) as connection, connection.transaction():
-            connection.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK,))
-            if _version(connection) is not None:
-                raise CoordinatorError("coordinator_exists", path=place_of(dsn))
-            _steps(connection, 0)
+            make_tables(connection, dsn)
+    except psycopg.Error as cause:
+        raise translated(cause, dsn) from cause
+
+
+def make_tables(connection: Any, dsn: str) -> None:
+    """Makes the tables in the transaction that has begun.
+
+    Raises:
+        CoordinatorError: `coordinator_exists`.
+    """
+    connection.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK,))
+    if _version(connection) is not None:
+        raise CoordinatorError("coordinator_exists", path=place_of(dsn))
+    _steps(connection, 0)
+
+
+def migrate_database(dsn: str) -> tuple[int, int]:
+    """Brings a database to the current schema; its version before and after.
+
+    Raises:
+        CoordinatorError: as `open_database`.
+    """
+    try:
+        with contextlib.closing(connect(dsn)) as connection:
+            return migrate(connection, dsn)
     except psycopg.Error as cause:
         raise translated(cause, dsn) from cause
 

@@ -1,24 +1,22 @@
 """The coordinator's directory on disk: database, keys, certificate.
 
-Owns: which file is where, the making of a new directory, and its backup. Must not: make a key that
+Owns: which file is where, and the making of a new directory. Must not: make a key that
 should have been there: a coordinator with a new key would lock out every lab.
 """
 
 from __future__ import annotations
 
-import contextlib
-import sqlite3
 from dataclasses import dataclass
 from pathlib import Path
 
 from gpugoblin.errors import CoordinatorError
 from gpugoblin.wire.keys import load_key, load_or_make_key
 from gpugoblin.wire.tls import TlsFiles, certificate_sha256, make_self_signed
-from server_stub.coordinator import databases, store
+from server_stub.coordinator import databases
 from server_stub.coordinator.house import House
 from server_stub.coordinator.settings import Settings, load_settings, settings_toml
 
-__all__ = ["Files", "backup", "initialize", "open_house", "tls_files"]
+__all__ = ["Files", "initialize", "open_house", "tls_files"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,21 +91,3 @@ def tls_files(settings: Settings) -> TlsFiles | None:
         certificate = Path(settings.tls_certificate)
         return TlsFiles(certificate, Path(settings.tls_key), certificate_sha256(certificate))
     return make_self_signed(settings.state_dir, settings.hostnames)
-
-
-def backup(settings: Settings, target: Path) -> None:
-    """A consistent copy of the database while it is in use. The keys are files to copy as well.
-
-    Raises:
-        CoordinatorError: `coordinator_exists`, or `coordinator_database_*`.
-    """
-    if target.exists():
-        raise CoordinatorError("coordinator_exists", path=target)
-    with contextlib.closing(store.open_database(Files(settings.state_dir).database)) as source:
-        try:
-            with contextlib.closing(sqlite3.connect(target)) as copy:
-                target.chmod(0o600)
-                source.backup(copy)
-        except (sqlite3.Error, OSError) as cause:
-            target.unlink(missing_ok=True)
-            raise CoordinatorError("coordinator_database_damaged", reason=cause) from cause

@@ -29,6 +29,7 @@ __all__ = [
     "Transaction",
     "Value",
     "create",
+    "migrate",
     "open_database",
     "transact",
 ]
@@ -172,6 +173,23 @@ def open_database(path: Path) -> sqlite3.Connection:
             connection.close()
         raise
     return connection
+
+
+def migrate(path: Path) -> tuple[int, int]:
+    """Brings a database to the current schema; its version before and after.
+
+    Raises:
+        CoordinatorError: as `open_database`.
+    """
+    if not path.exists():
+        raise CoordinatorError("coordinator_not_set_up", path=path)
+    try:
+        with contextlib.closing(_connect(path, create_it=False)) as connection:
+            before = _version(connection)
+    except sqlite3.Error as cause:
+        raise _translated(cause) from cause
+    open_database(path).close()
+    return before, VERSION
 
 
 def transact(path: Path, work: Callable[[Transaction], R]) -> R:

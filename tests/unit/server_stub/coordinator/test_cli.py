@@ -15,8 +15,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from gpugoblin.wire.messages.enrol import EnrolStart
 from gpugoblin.wire.signing import public_key_bytes
 from server_stub.coordinator.cli import main
+from server_stub.coordinator.databases import sqlite_file
 from server_stub.coordinator.handlers import enrol
 from server_stub.coordinator.house import Caller
+from server_stub.coordinator.schema import VERSION
 from server_stub.coordinator.settings import load_settings
 from server_stub.coordinator.state import Files, open_house
 from server_stub.coordinator.store import Transaction, transact
@@ -75,7 +77,14 @@ def test_from_nothing_to_an_enrolled_device(operator: Operator) -> None:
     for group in ("owner", "device", "lab", "day"):
         assert operator("credits", "--by", group) == []
     assert operator("check") == {"ledger_faults": 0, "audit_broken_at": 0}
-    assert operator("backup", str(operator.config.parent / "copy")) != {}
+    copy = operator.config.parent / "copy"
+    assert operator("backup", str(copy)) == {"backup": str(copy)}
+    assert operator("migrate") == {"schema_before": VERSION, "schema": VERSION}
+    before = operator("account", "list")
+    sqlite_file(load_settings(operator.config)).rename(operator.config.parent / "lost")
+    restored = operator("restore", str(copy))
+    assert restored["account"] == len(before)
+    assert operator("account", "list") == before
 
 
 def test_init_prints_the_key(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

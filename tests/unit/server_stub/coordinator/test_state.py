@@ -9,10 +9,7 @@ import pytest
 
 from gpugoblin.errors import CoordinatorError, GoblinError, SettingsError, WireError
 from server_stub.coordinator.settings import Settings, load_settings
-from server_stub.coordinator.state import Files, backup, initialize, open_house, tls_files
-from server_stub.coordinator.store import SqliteStore, transact
-
-INSERT = "INSERT INTO account (account, name, created_s) VALUES ('account_a', 'ann', 0)"
+from server_stub.coordinator.state import Files, initialize, open_house, tls_files
 
 
 @pytest.fixture
@@ -63,19 +60,3 @@ def test_certificates(tmp_path: Path, settings: Settings) -> None:
     with pytest.raises(WireError) as caught:
         tls_files(Settings.of({**base, "tls": "files", "tls_certificate": "x", "tls_key": "y"}))
     assert caught.value.code == "certificate_unreadable"
-
-
-def test_a_backup_while_in_use(tmp_path: Path, settings: Settings) -> None:
-    running = SqliteStore(Files(settings.state_dir).database)
-    try:
-        running.submit(lambda tx: tx.execute(INSERT)).result(10)
-        backup(settings, tmp_path / "copy.sqlite3")
-    finally:
-        running.close()
-    found = transact(tmp_path / "copy.sqlite3", lambda tx: tx.rows("SELECT name FROM account"))
-    assert found == [("ann",)]
-    with pytest.raises(CoordinatorError) as caught:
-        backup(settings, tmp_path / "copy.sqlite3")
-    assert caught.value.code == "coordinator_exists"
-    with pytest.raises(CoordinatorError):
-        backup(settings, tmp_path / "no" / "copy.sqlite3")
