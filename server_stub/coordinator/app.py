@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import logging
 import random
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeVar
 
 import msgspec
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -29,6 +31,7 @@ from server_stub.coordinator.handlers import contact, enrol, node, operator
 from server_stub.coordinator.handlers.common import use_nonce
 from server_stub.coordinator.house import Caller, House
 from server_stub.coordinator.store import Transaction
+from server_stub.coordinator.watch import CountingApp, watch_routes
 from server_stub.coordinator.web.site import refused_page, site_routes
 
 __all__ = ["MESSAGE_ROUTES", "make_app"]
@@ -55,6 +58,7 @@ STATUS_CACHE_S: Final = 5.0
 def make_app(service: Service) -> Starlette:
     """The ASGI application."""
     gate = Gate(service)
+    counts: Counter[str] = Counter()
     routes = [
         Route(path, _message_endpoint(gate, struct, handler), methods=["POST"])
         for path, (struct, handler) in MESSAGE_ROUTES.items()
@@ -62,7 +66,8 @@ def make_app(service: Service) -> Starlette:
     routes.append(Route("/v1/node/revocations", _revocations_endpoint(gate), methods=["GET"]))
     routes.append(Route("/v1/status", _status_endpoint(gate), methods=["GET"]))
     return Starlette(
-        routes=[*routes, *site_routes(service, gate)],
+        routes=[*routes, *watch_routes(service, counts), *site_routes(service, gate)],
+        middleware=[Middleware(CountingApp, counts)],
         exception_handlers={HTTPException: _unknown_route},
     )
 
