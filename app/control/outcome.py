@@ -45,4 +45,6 @@ def _sentence(verb: Verb, card: CardItem, now_s: float) -> str:
         return f"its running task is the last one; when that is done it is paused, {until}."
     if card.ruling == "STOP":
         return f"resumed, but {words.card_sentence(card, now_s)}."
+    if card.doing == "stopped":
+        return "lends again: its engine starts."
     return f"lends again: {words.card_sentence(card, now_s)}."

@@ -48,3 +48,8 @@ def test_what_happened_and_when_it_holds(
 def test_a_pause_for_a_while_says_until_when() -> None:
     shown = card(ruling="STOP", engine="absent", doing="stopped", until_s=0.0)
     assert ":00, or until you resume." in outcome("pause", [shown], 0.0)[0]
+
+
+def test_a_card_whose_engine_is_still_to_start_does_not_contradict_itself() -> None:
+    (line,) = outcome("resume", [card(ruling="RUN", doing="stopped", engine="absent")], 0.0)
+    assert line == "Card 0: lends again: its engine starts."

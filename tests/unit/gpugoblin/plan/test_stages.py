@@ -141,7 +141,7 @@ def random_program(data: st.DataObject) -> None:
     require_like_whole(plan, program, parameters)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_random_programs(data: st.DataObject) -> None:
     random_program(data)
