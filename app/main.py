@@ -121,13 +121,17 @@ def _run(options: argparse.Namespace) -> int:
     import asyncio
 
     from app.agent.agent import Agent
+    from app.agent.card_start import look_for_cards
     from app.agent.settings import read_settings
 
     settings = read_settings(options.config)
 
     async def lend() -> int:
         say = _say_json if options.json else _say_dim if sys.stdout.isatty() else _say
-        return await Agent(settings, say, reread=lambda: read_settings(options.config)).run()
+        agent = Agent(
+            settings, say, look=look_for_cards, reread=lambda: read_settings(options.config)
+        )
+        return await agent.run()
 
     return asyncio.run(lend())
 
@@ -277,9 +281,10 @@ def _doctor(options: argparse.Namespace) -> int:
     except AgentError as error:
         if error.code != "control_away":
             raise
+        from app.agent.card_start import look_for_cards
         from app.agent.doctor import examine_alone
 
-        findings = examine_alone(settings)
+        findings = examine_alone(settings, look=look_for_cards)
     print_findings(findings)
     return 0 if all(finding.is_well for finding in findings) else ILL
 

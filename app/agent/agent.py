@@ -21,6 +21,7 @@ from app.agent import instructions as told
 from app.agent.backoff import Backoff
 from app.agent.cache import BlobCache
 from app.agent.card_engine import Computed
+from app.agent.card_start import CardLook, no_cards
 from app.agent.display import shown_items
 from app.agent.enrolment import coordinator_peer, enrol_device, is_enrolled
 from app.agent.events import (
@@ -79,6 +80,7 @@ class Agent:
     Args:
         say: takes lines for people.
         make_engine: starts an engine; blocks. Another one is for tests.
+        look: finds the graphics cards; blocks. None are looked for without it.
         adjust: changes what the probes are given; for tests.
         reread: reads the settings file again, after SIGHUP.
 
@@ -92,6 +94,7 @@ class Agent:
         say: Callable[[str], None],
         *,
         make_engine: EngineMaker = start_engine,
+        look: CardLook = no_cards,
         clock: Clock | None = None,
         rng: random.Random | None = None,
         adjust: Adjust = lambda machine: machine,
@@ -129,7 +132,10 @@ class Agent:
         self._ended: asyncio.Future[int] | None = None
         self.machine = Machine(limits_of(self.settings))
         self.fleet = Fleet(self.settings, self.state.directory, make_engine, self.post, self._keep)
-        self.fleet.find()
+        self.discovery = look()
+        self.fleet.find(self.discovery)
+        for trouble in self.discovery.troubles:
+            self.speech.say("card_unfound", why=trouble.what, fix=trouble.next_step)
         numbers = tuple(self.fleet.cards)
         self.owner = Owner(self.state, numbers, intents, self.settings.choices())
         self.network = Network(

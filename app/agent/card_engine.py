@@ -97,6 +97,8 @@ class CardEngine:
             started it.
         pool: for hashing and decrypting.
         keep: given each result before its `EngineDone` is posted.
+        is_partial: the card serves a part of the catalog, so a task that it does not serve says
+            nothing against the lab.
     """
 
     def __init__(
@@ -107,6 +109,8 @@ class CardEngine:
         pool: Executor,
         post: Callable[[Event], None],
         keep: Callable[[LeaseId, Computed], None],
+        *,
+        is_partial: bool = False,
     ) -> None:
         self.card = card
         self.ready: Ready | None = None
@@ -117,6 +121,7 @@ class CardEngine:
         self._pool = pool
         self._post = post
         self._keep = keep
+        self._harmless = {"does_not_fit", "class_unsupported"} if is_partial else {"does_not_fit"}
         self._engine: Engine | None = None
         self._residency: Residency | None = None
         self._running: dict[int, _Running] = {}
@@ -375,7 +380,7 @@ class CardEngine:
         if running.lease in self._dropped:
             self._dropped.discard(running.lease)
         else:
-            is_nonsense = isinstance(event, Refused) and event.code != "does_not_fit"
+            is_nonsense = isinstance(event, Refused) and event.code not in self._harmless
             self._post(
                 TaskRefused(
                     card=self.card, lease=running.lease, code=event.code, is_nonsense=is_nonsense

@@ -10,11 +10,20 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from app.agent.card_start import (
+    CardLook,
+    card_memory_bytes,
+    no_cards,
+    start_card_engine,
+    why_not_lent,
+)
 from app.agent.enrolment import coordinator_peer
 from app.agent.fleet import EngineMaker, start_engine
 from app.agent.link import Link, Peer, PeerRefusal
@@ -22,6 +31,9 @@ from app.agent.locks import take_card
 from app.agent.settings import Settings
 from app.agent.state import enrolment_in, refuse_running, refuse_unsafe
 from app.control.messages import Finding
+from app.host.cards import Discovery, FoundCard
+from app.host.engine import Engine
+from app.probes.gpus.drm import DrmCard, drm_cards
 from gpugoblin.clock import Clock, SystemClock
 from gpugoblin.errors import GoblinError
 from gpugoblin.ids import EnrolmentId, fresh_id
@@ -31,8 +43,14 @@ from gpugoblin.wire.keys import load_key, make_key
 from gpugoblin.wire.messages.enrol import EnrolPoll
 from gpugoblin.wire.signing import WINDOW_S, fingerprint, public_key_bytes
 
-__all__ = ["examine", "examine_alone"]
+__all__ = ["about_cards", "as_found", "examine", "examine_alone", "on_trial"]
 
+VENDORS: Final = (0x10DE, 0x1002, 0x8086)
+"""NVIDIA, AMD, Intel: other display devices (virtual ones, of servers' boards) compute nothing."""
+DRIVERS: Final = {
+    0: "Install Mesa's Vulkan drivers: sudo apt install mesa-vulkan-drivers",
+    0x10DE: "Install NVIDIA's driver with its Vulkan part (libGLX_nvidia.so.0, nvidia_icd.json).",
+}
 STATUS_BYTES: Final = 64 * 1024
 CLOCK_WRONG: Final = "signature_clock_wrong"
 
@@ -43,7 +61,10 @@ def examine(settings: Settings, state_directory: Path, link: Link) -> tuple[Find
 
 
 def examine_alone(
-    settings: Settings, make: EngineMaker = start_engine, clock: Clock | None = None
+    settings: Settings,
+    make: EngineMaker = start_engine,
+    clock: Clock | None = None,
+    look: CardLook = no_cards,
 ) -> tuple[Finding, ...]:
     """Everything, while no agent runs: state, key, coordinator, clock, disk, card, sandbox. Blocks.
 
@@ -70,7 +91,10 @@ def examine_alone(
     except GoblinError as error:
         findings.append(_ill("coordinator", error))
     if settings.flag("processor.lend"):
-        findings.append(_engine(settings, make))
+        findings.append(
+            _engine(settings, "cpu", settings.flag("processor.share"), partial(make, settings))
+        )
+    findings += about_cards(settings, look(), on_trial)
     return tuple(findings)
 
 
@@ -127,16 +151,72 @@ def _disk(settings: Settings, directory: Path) -> Finding:
     return _well("disk", words)
 
 
-def _engine(settings: Settings, make: EngineMaker) -> Finding:
+def about_cards(
+    settings: Settings,
+    discovery: Discovery,
+    state_of: Callable[[Settings, FoundCard], Finding],
+    kernel_cards: Callable[[], Iterable[DrmCard]] = drm_cards,
+) -> list[Finding]:
+    """A line for each graphics card: what it can do, through which driver, or why it is not lent.
+
+    A card of the kernel's that no driver of Vulkan serves has a line too.
+
+    Args:
+        state_of: what is to be said of a card that is lent.
+    """
+    findings = [_ill("card", trouble) for trouble in discovery.troubles]
+    for card in discovery.cards:
+        why = why_not_lent(settings, card)
+        if card.unsuited:
+            fix = "Install a newer driver, or lend another card."
+            findings.append(Finding("card", False, f"{card.name} is not lent: {why}"[:1000], fix))
+        elif why:
+            findings.append(_well("card", f"{card.name} is not lent: {why}"))
+        else:
+            findings.append(state_of(settings, card))
+    served = {card.address for card in discovery.cards}
+    for each in kernel_cards():
+        if each.address not in served and each.vendor in VENDORS:
+            fix = DRIVERS.get(each.vendor, DRIVERS[0])
+            words = f"The card at {each.address} is not lent: no Vulkan driver serves it."
+            findings.append(Finding("card", False, words, fix))
+    return findings
+
+
+def on_trial(settings: Settings, card: FoundCard) -> Finding:
+    """What a card can do, after an engine on it has started in its walls."""
+    start = partial(start_card_engine, settings, card=card)
+    finding = _engine(settings, card.identity, False, lambda place: start(state_directory=place))
+    if not finding.is_well:
+        return Finding("card", False, f"{card.name}: {finding.what}"[:1000], finding.next_step)
+    return _well("card", f"{_able(settings, card)} {finding.what}"[:1000])
+
+
+def as_found(settings: Settings, card: FoundCard) -> Finding:
+    """What a card can do, for an agent that lends it and must not be disturbed."""
+    return _well("card", _able(settings, card)[:1000])
+
+
+def _able(settings: Settings, card: FoundCard) -> str:
+    return (
+        f"{card.name} ({card.kind}) through Vulkan with {card.driver}: {len(card.operators)} "
+        f"operators, {', '.join(card.classes)}, tasks of at most "
+        f"{format_bytes(card_memory_bytes(settings, card))}."
+    )
+
+
+def _engine(
+    settings: Settings, identity: str, is_shared: bool, make: Callable[[Path], Engine]
+) -> Finding:
     try:
-        lock = take_card("cpu", is_shared=settings.flag("processor.share"))
+        lock = take_card(identity, is_shared=is_shared)
     except GoblinError as error:
         return _ill("card", error)
     try:
         with tempfile.TemporaryDirectory(prefix="gpugoblin-doctor-") as name:
             trial = Path(name)
             trial.chmod(0o711)  # the engine's own user has to get in
-            engine = make(settings, trial)
+            engine = make(trial)
             try:
                 ready = engine.wait_ready()
             finally:

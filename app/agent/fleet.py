@@ -1,7 +1,7 @@
 """The cards of this machine and their engines, for the shell.
 
 Owns: which cards there are, their locks, their engines, what they can do. Must not: decide when an
-engine runs. Now there is one card, the processor; everything is per card already.
+engine runs. The processor is card 0; graphics cards follow in the order of their identities.
 """
 
 from __future__ import annotations
@@ -15,10 +15,17 @@ from typing import Final, Literal, get_args
 
 from app.agent.calibration import UNKNOWN
 from app.agent.card_engine import CardEngine, Computed
+from app.agent.card_start import (
+    CardMaker,
+    card_memory_bytes,
+    start_card_engine,
+    why_not_lent,
+)
 from app.agent.events import Event
 from app.agent.lane import Lane
 from app.agent.locks import CardLock, take_card
 from app.agent.settings import Settings
+from app.host.cards import Discovery, FoundCard
 from app.host.engine import Engine
 from app.host.spec import HostSpec
 from gpugoblin.ids import LeaseId
@@ -68,12 +75,16 @@ def start_engine(settings: Settings, state_directory: Path) -> Engine:
 
 @dataclass(slots=True)
 class Card:
-    """One card: its engine and, while that runs, its lock. `identity` names it on the machine."""
+    """One card: its engine and, while that runs, its lock. `identity` names it on the machine.
+
+    `found`: how its driver describes it; None for the processor.
+    """
 
     number: int
     kind: Literal["cpu", "vulkan", "cuda"]
     identity: str
     engine: CardEngine
+    found: FoundCard | None = None
     lock: CardLock | None = None
     done: int = 0
 
@@ -87,29 +98,50 @@ class Fleet:
     make: EngineMaker
     post: Callable[..., None]
     keep: Callable[[LeaseId, Computed], None]
+    make_card: CardMaker = start_card_engine
     cards: dict[int, Card] = field(default_factory=dict)
     _launcher: Lane = field(default_factory=lambda: Lane("launcher"))
     _pool: ThreadPoolExecutor = field(
         default_factory=lambda: ThreadPoolExecutor(POOL_THREADS, thread_name_prefix="hashing")
     )
 
-    def find(self) -> None:
-        """Looks for cards."""
+    def find(self, discovery: Discovery | None = None) -> None:
+        """Numbers the cards: the processor is 0, lent or not, and the found ones follow."""
         if self.settings.flag("processor.lend"):
-            self._add(0, "cpu", "cpu")
+            self._add(0, "cpu", "cpu", None)
+        found_cards = () if discovery is None else discovery.cards
+        able = [card for card in found_cards if not why_not_lent(self.settings, card)]
+        for number, found in enumerate(able, start=1):
+            self._add(number, "vulkan", found.identity, found)
 
-    def _add(self, number: int, kind: Literal["cpu", "vulkan", "cuda"], identity: str) -> None:
+    def _add(
+        self,
+        number: int,
+        kind: Literal["cpu", "vulkan", "cuda"],
+        identity: str,
+        found: FoundCard | None,
+    ) -> None:
         def start() -> Engine:
             # On the launcher lane: the lock first, so that no second engine even starts.
             card = self.cards[number]
-            is_shared = self.settings.flag("processor.share")
+            is_shared = found is None and self.settings.flag("processor.share")
             if card.lock is None:
                 card.lock = take_card(identity, is_shared=is_shared)
+            if found is not None:
+                return self.make_card(self.settings, self.state_directory, found)
             return self.make(self.settings, self.state_directory)
 
         pool: Executor = self._pool
-        engine = CardEngine(number, start, self._launcher, pool, self._told, self._kept)
-        self.cards[number] = Card(number, kind, identity, engine)
+        engine = CardEngine(
+            number,
+            start,
+            self._launcher,
+            pool,
+            self._told,
+            self._kept,
+            is_partial=found is not None,
+        )
+        self.cards[number] = Card(number, kind, identity, engine, found)
 
     def _told(self, event: Event) -> None:
         name = type(event).__name__
@@ -156,8 +188,8 @@ class Fleet:
                     CardClass(
                         card=card.number,
                         kind=card.kind,
-                        memory_bytes=self.settings.number("processor.memory_bytes"),
-                        classes=CLASSES,
+                        memory_bytes=self._memory_bytes(card),
+                        classes=_classes(card),
                         sandbox_level=ready.level,
                         engine_build=ready.build,
                         catalog_hash=ready.catalog_hash,
@@ -165,20 +197,27 @@ class Fleet:
                 )
         return tuple(found)
 
+    def _memory_bytes(self, card: Card) -> int:
+        if card.found is None:
+            return self.settings.number("processor.memory_bytes")
+        return card_memory_bytes(self.settings, card.found)
+
     def capabilities(self, number: int) -> Capabilities:
         """What a measured card can do, as its lab may know it.
 
-        The operators are those of the catalog that `catalog_hash` names, so they are not listed.
+        The operators are those of the catalog that `catalog_hash` names, so they are not listed; a
+        graphics card lists those that it has, and what is decomposed into them it has too.
         """
-        engine = self.cards[number].engine
+        card = self.cards[number]
+        engine = card.engine
         ready, rates = engine.ready, engine.rates or UNKNOWN
         if ready is None:
             raise LookupError(f"card {number} was never measured")
         return Capabilities(
             catalog_hash=ready.catalog_hash,
-            operators={},
-            classes=CLASSES,
-            memory_bytes=self.settings.number("processor.memory_bytes"),
+            operators=_operators(card),
+            classes=_classes(card),
+            memory_bytes=self._memory_bytes(card),
             # Two tasks lie in the arenas at once, and one blob of theirs may be shared.
             max_slot_bytes=min(
                 self.settings.number("processor.input_bytes") // 3,
@@ -195,3 +234,15 @@ class Fleet:
             arithmetic=ready.arithmetic,
             convolutions=ready.convolutions,
         )
+
+
+def _classes(card: Card) -> tuple[NumericClass, ...]:
+    if card.found is None:
+        return CLASSES
+    return tuple(each for each in CLASSES if each in card.found.classes)
+
+
+def _operators(card: Card) -> dict[str, int]:
+    """Name and version of each operator with a kernel; empty for the processor."""
+    pairs = [key.partition("@") for key in card.found.operators] if card.found is not None else []
+    return {name: int(version) for name, _, version in pairs if version.isdigit()}

@@ -6,7 +6,7 @@ import asyncio
 from typing import Literal, Protocol
 
 from app.agent.display import Seen, own_findings
-from app.agent.doctor import examine
+from app.agent.doctor import about_cards, as_found, examine
 from app.agent.events import Event
 from app.agent.registry import setting_items
 from app.agent.settings import Settings
@@ -35,6 +35,7 @@ from app.control.messages import (
     SettingsSet,
     Stop,
 )
+from app.host.cards import Discovery
 from app.policy.intent import Intent
 from gpugoblin.errors import AgentError
 from gpugoblin.wire.signing import fingerprint, public_key_bytes
@@ -47,6 +48,7 @@ class Asked(Seen, Protocol):
 
     settings: Settings
     state: State
+    discovery: Discovery
     code_until_s: float | None
     enrol_fault: str
 
@@ -93,7 +95,8 @@ class Handlers:
                 lambda link: examine(agent.settings, agent.state.directory, link)
             )
             findings = await asyncio.wrap_future(call)
-            return Report(request.request, (*own_findings(agent), *findings))
+            cards = about_cards(agent.settings, agent.discovery, as_found)
+            return Report(request.request, (*own_findings(agent), *cards, *findings))
         if isinstance(request, History):
             return self._history(request)
         if isinstance(request, Logs):

@@ -103,6 +103,14 @@ AGENT: Final = declare(
         "Let several agents of this machine lend the processor at once, each with its threads.",
     ),
     Setting(
+        "cards.software",
+        "bool",
+        False,
+        "",
+        "Lend also what only looks like a card: a driver that computes on the processor. For "
+        "tests; lending the processor itself is many times faster.",
+    ),
+    Setting(
         "sandbox.level",
         "text",
         "full",

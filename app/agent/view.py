@@ -177,7 +177,7 @@ def _card(
         asks=asks,
         asks_at_s=None if asks_at_s is None else round(asks_at_s + offset_s, 1),
         identity=card.identity[:64],
-        name="Processor" if state.kind == "cpu" else card.identity,
+        name="Processor" if card.found is None else card.found.name[:64],
         duty_percent=state.duty_percent,
     )
 

@@ -62,9 +62,14 @@ LOG_PER_S: Final = 20
 PROGRESS_PER_S: Final = 10
 
 
-def overhead_bytes(threads: int) -> int:
+DRIVER_BYTES: Final = 768 * MIB
+"""Private memory of a card's driver in the process: its compiler, its threads, staging."""
+
+
+def overhead_bytes(threads: int, backend: str = "cpu") -> int:
     """Private memory that an engine takes beside its tasks: interpreter, NumPy, BLAS buffers."""
-    return 128 * MIB + threads * 64 * MIB
+    driver_bytes = 0 if backend == "cpu" else DRIVER_BYTES
+    return 128 * MIB + threads * 64 * MIB + driver_bytes
 
 
 Bytes62 = Annotated[int, Meta(ge=0, le=2**62)]

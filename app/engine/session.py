@@ -115,7 +115,7 @@ class Session:
     ) -> None:
         self._control_fd = control_fd
         self._arenas = arenas
-        self._memory_bytes = max(0, memory_bytes - overhead_bytes(threads))
+        self._memory_bytes = max(0, memory_bytes - overhead_bytes(threads, backend))
         self._backend = backend_named(backend)
         self._talk = FromParent()
         self._send_lock = threading.Lock()

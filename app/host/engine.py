@@ -338,7 +338,9 @@ class Engine:
     def _watch_memory(self) -> None:
         arenas = self.inputs.size_bytes + self.outputs.size_bytes
         used_bytes = private_bytes(self._process.engine_pid, arenas)
-        limit_bytes = self.spec.memory_bytes + protocol.overhead_bytes(self.spec.threads)
+        limit_bytes = self.spec.memory_bytes + protocol.overhead_bytes(
+            self.spec.threads, self.spec.backend
+        )
         if used_bytes is not None and used_bytes > limit_bytes:
             self._end(
                 EngineError("engine_over_memory", used_bytes=used_bytes, limit_bytes=limit_bytes)

@@ -11,7 +11,7 @@ from typing import Literal, Protocol
 
 from app.engine.protocol import Dtype
 from app.host.arena import Slot
-from app.sandbox.spec import EngineLaunch, Level, Runtime
+from app.sandbox.spec import NO_CARD, CardAccess, EngineLaunch, Level, Runtime
 from gpugoblin.errors import EngineError, GoblinError
 from gpugoblin.units import MIB
 
@@ -73,6 +73,7 @@ class HostSpec:
             interpreter and BLAS take themselves comes on top (`protocol.overhead_bytes`).
         start_limit_s: from the launch to `Ready`.
         nice: added niceness of every thread of the engine.
+        card: what its card's driver is given beyond the walls of the processor's engine.
     """
 
     runtime: Runtime
@@ -85,6 +86,7 @@ class HostSpec:
     environment: dict[str, str] = field(default_factory=dict)
     start_limit_s: float = 20.0
     nice: int = 10
+    card: CardAccess = NO_CARD
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,8 @@ __all__ = ["about_task", "became_ready", "launch_spec", "place", "run_message"]
 
 def launch_spec(spec: HostSpec, control_fd: int, inputs: Arena, outputs: Arena) -> EngineLaunch:
     """What the launcher is given; its memory includes what the engine itself takes."""
+    overhead_bytes = protocol.overhead_bytes(spec.threads, spec.backend)
+    own_bytes = spec.card.memory_bytes
     return EngineLaunch(
         runtime=spec.runtime,
         control_fd=control_fd,
@@ -25,10 +27,12 @@ def launch_spec(spec: HostSpec, control_fd: int, inputs: Arena, outputs: Arena) 
         input_bytes=inputs.size_bytes,
         output_bytes=outputs.size_bytes,
         threads=spec.threads,
-        memory_bytes=spec.memory_bytes + protocol.overhead_bytes(spec.threads),
+        memory_bytes=spec.memory_bytes + overhead_bytes,
         backend=spec.backend,
         level=spec.level,
         environment=spec.environment,
+        card=spec.card,
+        task_bytes=own_bytes + overhead_bytes if own_bytes else 0,
     )
 
 

@@ -107,7 +107,9 @@ class FactBoard:
     def _card(self, card: CardFacts) -> CardFacts:
         if self._readings is None:
             return replace(card, sensors=None, foreign=None)
-        reading = self._readings.get(card.identity)
+        # A driver that computes on the processor is as warm as that.
+        name = "cpu" if card.identity.startswith("software-") else card.identity
+        reading = self._readings.get(name)
         if reading is None:
             is_cpu = card.kind == "cpu"
             return replace(card, sensors=() if is_cpu else None, foreign=() if is_cpu else None)

@@ -15,7 +15,7 @@ from typing import Final
 
 from app.sandbox.bwrap import DEVICES, INSIDE_ROOT
 from app.sandbox.limits import wrong_limits
-from app.sandbox.spec import Level
+from app.sandbox.spec import NO_CARD, CardAccess, Level
 
 __all__ = ["Attestation", "Expectation", "Sight", "look", "mismatches", "own_namespaces"]
 
@@ -61,6 +61,7 @@ class Expectation:
         filters: how many seccomp filters are on it by now.
         uid: whose process it is on the host.
         memory_bytes: its limit.
+        card: what it was shown of a card.
     """
 
     level: Level
@@ -69,6 +70,7 @@ class Expectation:
     filters: int
     uid: int
     memory_bytes: int
+    card: CardAccess = NO_CARD
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,15 +153,17 @@ def _wrong_descriptors(sight: Sight, expected: Expectation) -> list[str]:
     for number, target in sorted(sight.descriptors.items()):
         if target in rest:
             rest.remove(target)
-        elif not _DESCRIPTOR_KINDS.fullmatch(target):
+        elif target not in expected.card.nodes and not _DESCRIPTOR_KINDS.fullmatch(target):
             wrong.append(f"descriptor {number} is {target}")
     return wrong
 
 
-def _wrong_mounts(sight: Sight, masked: frozenset[str]) -> list[str]:
-    wrong = [f"{point} is mounted" for point in sorted(set(sight.mounts) - _MOUNTS - masked)]
-    wrong += [f"{point} is not mounted" for point in sorted(_MOUNTS - set(sight.mounts))]
-    for point in ("/", INSIDE_ROOT, "/dev", "/sys/devices/system/cpu"):
+def _wrong_mounts(sight: Sight, masked: frozenset[str], card: CardAccess) -> list[str]:
+    shown = tuple(path for path in card.shown if path.startswith("/sys/"))
+    wished = _MOUNTS.union(card.nodes, shown)
+    wrong = [f"{point} is mounted" for point in sorted(set(sight.mounts) - wished - masked)]
+    wrong += [f"{point} is not mounted" for point in sorted(wished - set(sight.mounts))]
+    for point in ("/", INSIDE_ROOT, "/dev", "/sys/devices/system/cpu", *shown):
         if point in sight.mounts and "ro" not in sight.mounts[point][1]:
             wrong.append(f"{point} is writable")
     for point in ("/dev", "/tmp", "/"):  # noqa: S108
@@ -185,5 +189,5 @@ def mismatches(sight: Sight, expected: Expectation, masked: frozenset[str]) -> l
             for name in NAMESPACES
             if sight.namespaces.get(name) in (None, expected.outside.get(name))
         ]
-        wrong += _wrong_mounts(sight, masked)
+        wrong += _wrong_mounts(sight, masked, expected.card)
     return wrong

@@ -10,7 +10,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from app.sandbox.inside import LEVEL_VARIABLE, ROOT_VARIABLE, WALLS_VARIABLE
+from app.sandbox.inside import (
+    LEVEL_VARIABLE,
+    NODES_VARIABLE,
+    POLICY_VARIABLE,
+    ROOT_VARIABLE,
+    SHOWN_VARIABLE,
+    WALLS_VARIABLE,
+)
 from app.sandbox.operations import (
     ClearEnvironment,
     DeviceBind,
@@ -31,6 +38,7 @@ from app.sandbox.operations import (
     arguments,
 )
 from app.sandbox.runtime_files import LOADER
+from app.sandbox.spec import NO_CARD, CardAccess
 from gpugoblin.units import MIB
 
 __all__ = [
@@ -64,6 +72,7 @@ class View:
         seccomp_fd: holds the program of stage 1. status_fd: gets bubblewrap's JSON.
         masked: those of `MASKED` that exist here; bubblewrap cannot cover what is not there.
         environment: extra variables for the backend.
+        card: what is shown of a card.
     """
 
     runtime: str
@@ -71,9 +80,12 @@ class View:
     status_fd: int
     masked: tuple[str, ...]
     environment: Mapping[str, str]
+    card: CardAccess = NO_CARD
 
 
-def fixed_environment(root: str, level: str, libraries: str) -> dict[str, str]:
+def fixed_environment(
+    root: str, level: str, libraries: str, card: CardAccess = NO_CARD
+) -> dict[str, str]:
     """The variables of every walled engine.
 
     Args:
@@ -91,6 +103,17 @@ def fixed_environment(root: str, level: str, libraries: str) -> dict[str, str]:
         WALLS_VARIABLE: "1",
         LEVEL_VARIABLE: level,
         ROOT_VARIABLE: root,
+        **_card_environment(card),
+    }
+
+
+def _card_environment(card: CardAccess) -> dict[str, str]:
+    if card.policy == "none":
+        return {}
+    return {
+        POLICY_VARIABLE: card.policy,
+        NODES_VARIABLE: "|".join(card.nodes),
+        SHOWN_VARIABLE: "|".join(card.shown),
     }
 
 
@@ -118,11 +141,13 @@ def _files(view: View) -> list[Operation]:
         ReadOnlyBind(view.runtime, INSIDE_ROOT),
         Symlink(f"{INSIDE_ROOT}/system/{LOADER.rpartition('/')[2]}", LOADER),
         ReadOnlyBind("/sys/devices/system/cpu", "/sys/devices/system/cpu"),
+        *(ReadOnlyBind(path, path) for path in view.card.shown if path.startswith("/sys/")),
+        *(Symlink(points_to, target) for points_to, target in view.card.links),
         Proc("/proc"),
         *(ReadOnlyBind("/dev/null", path) for path in view.masked),
         # Not `--dev`: that is an unlimited writable tmpfs with a live ptmx.
         Tmpfs("/dev", DEV_BYTES),
-        *(DeviceBind(path) for path in DEVICES),
+        *(DeviceBind(path) for path in (*DEVICES, *view.card.nodes)),
         RemountReadOnly("/dev"),
         Tmpfs("/tmp", TMP_BYTES, mode=0o700),  # noqa: S108 (inside)
         RemountReadOnly("/"),
@@ -135,7 +160,7 @@ def operations(view: View) -> list[Operation]:
     libraries = f"{INSIDE_ROOT}/lib:{INSIDE_ROOT}/system"
     variables = {
         **view.environment,
-        **fixed_environment(INSIDE_ROOT, "full", libraries),
+        **fixed_environment(INSIDE_ROOT, "full", libraries, view.card),
     }
     return [
         *_process(),

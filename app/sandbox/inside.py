@@ -13,21 +13,42 @@ import os
 import signal
 from collections.abc import Callable
 from ctypes import CDLL, c_long, get_errno
-from typing import Final
+from typing import Final, get_args
 
 from app.sandbox import landlock, seccomp
-from app.sandbox.landlock import READ_DIRECTORY, READ_FILE, WRITE_FILE, PathRule
+from app.sandbox.landlock import (
+    DEVICE_COMMANDS,
+    READ_DIRECTORY,
+    READ_FILE,
+    WRITE_FILE,
+    PathRule,
+)
+from app.sandbox.spec import CardPolicy
 from app.sandbox.stages import stage_one, stage_two
 from app.sandbox.syscalls import NUMBERS
 from gpugoblin.errors import SandboxError
 
-__all__ = ["LEVEL_VARIABLE", "ROOT_VARIABLE", "WALLS_VARIABLE", "enter_first", "enter_last"]
+__all__ = [
+    "LEVEL_VARIABLE",
+    "NODES_VARIABLE",
+    "POLICY_VARIABLE",
+    "ROOT_VARIABLE",
+    "SHOWN_VARIABLE",
+    "WALLS_VARIABLE",
+    "enter_first",
+    "enter_last",
+]
 
 WALLS_VARIABLE: Final = "GPUGOBLIN_WALLS"
 """`1` where the engine must build its inner walls."""
 LEVEL_VARIABLE: Final = "GPUGOBLIN_LEVEL"
 ROOT_VARIABLE: Final = "GPUGOBLIN_RUNTIME"
 """The runtime's directory as the engine sees it."""
+POLICY_VARIABLE: Final = "GPUGOBLIN_CARD_POLICY"
+NODES_VARIABLE: Final = "GPUGOBLIN_CARD_NODES"
+"""The card's device nodes, parted by bars."""
+SHOWN_VARIABLE: Final = "GPUGOBLIN_CARD_SHOWN"
+"""Directories that its driver reads, parted by bars."""
 
 ABI_VARIABLE: Final = "GPUGOBLIN_LANDLOCK_ABI"
 
@@ -35,6 +56,8 @@ REDUCED_ABI: Final = 4
 """Without namespaces Landlock has to close the network, which it can from this ABI on."""
 
 _READ = READ_FILE | READ_DIRECTORY
+_DEVICE = READ_FILE | WRITE_FILE | DEVICE_COMMANDS
+_POLICIES: Final[dict[str, CardPolicy]] = {policy: policy for policy in get_args(CardPolicy)}
 _PR_SET_PDEATHSIG: Final = 1
 
 
@@ -48,11 +71,22 @@ def _rules(root: str, level: str) -> list[PathRule]:
         PathRule("/dev/null", READ_FILE | WRITE_FILE),
         PathRule("/dev/urandom", READ_FILE),
     ]
+    rules += [PathRule(node, _DEVICE) for node in _words(NODES_VARIABLE)]
+    rules += [PathRule(path, _READ) for path in _words(SHOWN_VARIABLE)]
     if level == "reduced":
         # No namespace hides the host's libraries here, and none is copied over them either.
         rules += [PathRule(path, _READ) for path in ("/usr/lib", "/lib", "/lib64", "/usr/lib64")]
         rules.append(PathRule("/etc/ld.so.cache", READ_FILE))
     return rules
+
+
+def _words(variable: str) -> list[str]:
+    return [word for word in os.environ.get(variable, "").split("|") if word]
+
+
+def _policy() -> CardPolicy:
+    """Of the card; an unknown one is none, which gives nothing."""
+    return _POLICIES.get(os.environ.get(POLICY_VARIABLE, "none"), "none")
 
 
 def _die_with_parent() -> None:
@@ -83,7 +117,7 @@ def enter_first() -> int:
             raise SandboxError("landlock_too_old", abi=abi, level=level, needed=REDUCED_ABI)
         landlock.restrict(_rules(os.environ[ROOT_VARIABLE], level))
         if level == "reduced":
-            seccomp.load(seccomp.compile_policy(stage_one()))
+            seccomp.load(seccomp.compile_policy(stage_one(_policy())))
     except (OSError, KeyError) as cause:
         raise SandboxError("walls_incomplete", reason=cause) from cause
     # `enter_last` tells it, and by then the kernel answers no such question.
@@ -101,7 +135,7 @@ def enter_last() -> dict[str, bool | int | str]:
         SandboxError: `walls_incomplete`, `self_test_failed`.
     """
     try:
-        seccomp.load(seccomp.compile_policy(stage_two(os.getpid())))
+        seccomp.load(seccomp.compile_policy(stage_two(os.getpid(), _policy())))
     except OSError as cause:
         raise SandboxError("walls_incomplete", reason=cause) from cause
     _self_test()

@@ -17,6 +17,7 @@ from typing import Final
 from app.sandbox.syscalls import NUMBERS
 
 __all__ = [
+    "DEVICE_COMMANDS",
     "READ_DIRECTORY",
     "READ_FILE",
     "WRITE_FILE",
@@ -30,6 +31,7 @@ EXECUTE: Final = 1 << 0
 WRITE_FILE: Final = 1 << 1
 READ_FILE: Final = 1 << 2
 READ_DIRECTORY: Final = 1 << 3
+DEVICE_COMMANDS: Final = 1 << 15
 
 _FILE_RIGHTS: Final = (
     (1, (1 << 13) - 1),  # execute, write, read, list, remove, make of every kind

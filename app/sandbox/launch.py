@@ -28,7 +28,7 @@ from app.sandbox.plain import PlainProcess, engine_arguments, launch_plain
 from app.sandbox.process import EngineProcess, Pids
 from app.sandbox.runtime import hold
 from app.sandbox.seccomp import compile_policy
-from app.sandbox.spec import EngineLaunch, Level, Runtime
+from app.sandbox.spec import CardAccess, CardPolicy, EngineLaunch, Level, Runtime
 from app.sandbox.stages import stage_one
 from gpugoblin.errors import SandboxError
 
@@ -158,11 +158,16 @@ def _expectation(spec: EngineLaunch, level: Level, uid: int) -> Expectation:
         filters=_own_filters() + 2,
         uid=uid,
         memory_bytes=spec.memory_bytes,
+        card=spec.card,
     )
 
 
 def _popen(
-    command: list[str], kept: tuple[int, ...], environment: dict[str, str], drop: Drop | None
+    command: list[str],
+    kept: tuple[int, ...],
+    environment: dict[str, str],
+    drop: Drop | None,
+    groups: list[int],
 ) -> tuple[subprocess.Popen[bytes], int]:
     """The process, and the end of a pipe where its errors come out."""
     ours, theirs = os.pipe()
@@ -178,7 +183,7 @@ def _popen(
             pass_fds=kept,
             user=None if drop is None else drop.uid,
             group=None if drop is None else drop.gid,
-            extra_groups=None if drop is None else [],
+            extra_groups=None if drop is None else groups,
         )
     except BaseException as cause:
         os.close(ours)
@@ -192,10 +197,21 @@ def _popen(
     return process, ours
 
 
-def _filter_file() -> int:
+def _groups(card: CardAccess) -> list[int]:
+    """Those that may open the card's nodes: a user of root's making is in none by itself."""
+    found = set()
+    for node in card.nodes:
+        try:
+            found.add(os.stat(node).st_gid)
+        except OSError:
+            continue  # bubblewrap says it
+    return sorted(found - {0})
+
+
+def _filter_file(policy: CardPolicy) -> int:
     """A sealed file in memory that holds the program of stage 1."""
     descriptor = os.memfd_create("seccomp", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-    os.write(descriptor, compile_policy(stage_one()))
+    os.write(descriptor, compile_policy(stage_one(policy)))
     os.lseek(descriptor, 0, os.SEEK_SET)
     fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, SEALS)
     return descriptor
@@ -221,7 +237,7 @@ def _full(
     masked = tuple(path for path in bwrap.MASKED if os.path.exists(path))
     runtime_lock = hold(spec.runtime)
     words = () if scope is None else scope.words
-    seccomp_fd = _filter_file()
+    seccomp_fd = _filter_file(spec.card.policy)
     status_ours, status_theirs = os.pipe()
     try:
         view = bwrap.View(
@@ -230,13 +246,14 @@ def _full(
             status_fd=status_theirs,
             masked=masked,
             environment=spec.environment,
+            card=spec.card,
         )
         command = limits.prefix(spec.memory_bytes, drop is not None) + bwrap.command(
             str(walls.bwrap), view, _engine_words(spec, bwrap.INSIDE_ROOT, walls)
         )
         kept = (spec.control_fd, spec.input_fd, spec.output_fd, seccomp_fd, status_theirs)
         environment = {} if scope is None else scope.environment
-        process, stderr = _popen([*words, *command], kept, environment, drop)
+        process, stderr = _popen([*words, *command], kept, environment, drop, _groups(spec.card))
     except BaseException:
         os.close(status_ours)
         os.close(runtime_lock)
@@ -258,7 +275,7 @@ def _reduced(
     root = str(spec.runtime.root)
     environment = {
         **spec.environment,
-        **bwrap.fixed_environment(root, "reduced", f"{root}/lib"),
+        **bwrap.fixed_environment(root, "reduced", f"{root}/lib", spec.card),
     }
     runtime_lock = hold(spec.runtime)
     try:
@@ -266,7 +283,7 @@ def _reduced(
         command = limits.prefix(spec.memory_bytes, drop is not None) + _engine_words(
             spec, root, walls
         )
-        process, stderr = _popen(command, kept, environment, drop)
+        process, stderr = _popen(command, kept, environment, drop, _groups(spec.card))
     except BaseException:
         os.close(runtime_lock)
         raise

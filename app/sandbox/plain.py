@@ -47,7 +47,7 @@ def engine_arguments(spec: EngineLaunch) -> list[str]:
         spec.output_fd,
         spec.output_bytes,
         spec.threads,
-        spec.memory_bytes,
+        spec.task_bytes or spec.memory_bytes,
     )
     child = spec.runtime.app / "app" / "engine" / "child.py"
     return [

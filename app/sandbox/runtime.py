@@ -235,7 +235,7 @@ def _fill(
                 os.link(root / target, workplace / target)
                 index[target] = known[target]
             continue
-        text = file.source.read_bytes()
+        text = file.source.read_bytes() if file.text is None else file.text
         index[file.target] = _put(workplace, file.target, text, origin, file.executable)
         if file.target.endswith(".py"):
             code = compiled(file.source, text, f"/runtime/{file.target}")
@@ -280,7 +280,7 @@ def _runtime(root: Path) -> Runtime:
 
 
 def stage_files(home: Path, extra: tuple[SourceFile, ...] = ()) -> Runtime:
-    """As `stage`, into exactly this directory, with further files (for tests of the walls)."""
+    """As `stage`, into exactly this directory, with further files."""
     files = [*chosen_files(), *extra]
     hasher = Hasher(DOMAIN)
     hasher.update(f"{FORMAT} {__version__} {PYTHON}\n".encode())
@@ -295,8 +295,11 @@ def stage_files(home: Path, extra: tuple[SourceFile, ...] = ()) -> Runtime:
     return _runtime(root)
 
 
-def stage(state_dir: Path) -> Runtime:
+def stage(state_dir: Path, extra: tuple[SourceFile, ...] = ()) -> Runtime:
     """The runtime for engines of this installation, made when it is not there yet.
+
+    Args:
+        extra: further files, as a card's driver (`driver.driver_files`).
 
     Takes about a second when it is made and milliseconds when it is there. When root asks and
     `state_dir` is closed to other users, it lies in `SHARED_HOME`, since the engine's own user
@@ -305,7 +308,7 @@ def stage(state_dir: Path) -> Runtime:
     Raises:
         SandboxError: `runtime_unwritable`, `runtime_package_missing`.
     """
-    return stage_files(_home(state_dir))
+    return stage_files(_home(state_dir), extra)
 
 
 def hold(runtime: Runtime) -> int:

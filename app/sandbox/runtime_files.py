@@ -49,6 +49,7 @@ HOUSE_FILES: Final = (
     "app/sandbox/landlock.py",
     "app/sandbox/seccomp.py",
     "app/sandbox/selftest.py",
+    "app/sandbox/spec.py",
     "app/sandbox/stages.py",
     "app/sandbox/syscalls.py",
 )
@@ -73,11 +74,15 @@ _LISTED: Final = re.compile(r"\s*(\S+) (?:=> (\S+) )?\(0x[0-9a-f]+\)")
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """One file of the runtime: where it goes, and where it comes from."""
+    """One file of the runtime: where it goes, and where it comes from.
+
+    `text`: what is put there instead of the source's own content, made from that alone.
+    """
 
     target: str
     source: Path
     executable: bool = False
+    text: bytes | None = None
 
 
 def _wanted(name: str) -> bool:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
-__all__ = ["EngineLaunch", "Level", "Runtime"]
+__all__ = ["NO_CARD", "CardAccess", "CardPolicy", "EngineLaunch", "Level", "Runtime"]
 
 Level = Literal["full", "reduced", "none"]
 """`full`: all five layers. `reduced`: Landlock, both seccomp stages and limits, no namespaces;
@@ -34,6 +34,33 @@ class Runtime:
     build: str
 
 
+CardPolicy = Literal["none", "software", "drm", "nvidia"]
+"""What both filters and Landlock add. `software`: a driver that makes machine code of kernels;
+`drm`: commands of the kernel's graphics subsystem (AMD, Intel); `nvidia`: those of its driver."""
+
+
+@dataclass(frozen=True, slots=True)
+class CardAccess:
+    """What of the machine an engine is shown of its one card.
+
+    Args:
+        nodes: device nodes, of this card alone.
+        shown: directories of the kernel that the driver reads, read-only.
+        links: names below /sys that lead there: (what the link says, where it lies).
+        memory_bytes: of the card's own memory one task may take; 0 where the card computes in the
+            process's memory, whose limit then holds.
+    """
+
+    policy: CardPolicy = "none"
+    nodes: tuple[str, ...] = ()
+    shown: tuple[str, ...] = ()
+    links: tuple[tuple[str, str], ...] = ()
+    memory_bytes: int = 0
+
+
+NO_CARD: Final = CardAccess()
+
+
 @dataclass(frozen=True, slots=True)
 class EngineLaunch:
     """One engine to be started.
@@ -45,9 +72,12 @@ class EngineLaunch:
         input_bytes, output_bytes: sizes of the two.
         threads: worker threads of the engine.
         memory_bytes: private memory that the engine may take (RLIMIT_DATA and the watchdog).
+        task_bytes: memory of a task and the engine together, as the engine is told; 0:
+            `memory_bytes`.
         backend: `cpu`, `vulkan`, or `vulkan:UUID` for one card.
         level: what the caller demands; a lower level is never given in silence.
         environment: extra variables for the backend, beside the fixed list.
+        card: what the backend may reach of its card.
     """
 
     runtime: Runtime
@@ -61,3 +91,5 @@ class EngineLaunch:
     backend: str = "cpu"
     level: Level = "full"
     environment: dict[str, str] = field(default_factory=dict)
+    card: CardAccess = NO_CARD
+    task_bytes: int = 0

@@ -12,6 +12,7 @@ import errno
 from typing import Final
 
 from app.sandbox.seccomp import Condition, Policy, Rule, errno_action
+from app.sandbox.spec import CardPolicy
 
 __all__ = ["stage_one", "stage_two"]
 
@@ -56,10 +57,11 @@ getrusage getrlimit getrandom sendmsg recvmsg sendto recvfrom
 
 _CLONE_VM, _CLONE_THREAD = 0x100, 0x10000
 _CLONE_NEW = 0x7E020000  # NEWNS NEWCGROUP NEWUTS NEWIPC NEWUSER NEWPID NEWNET
-_PROT_EXEC, _PROT_GROWS = 4, 0x03000000
+_PROT_WRITE, _PROT_EXEC, _PROT_GROWS = 2, 4, 0x03000000
 _MAP_SHARED, _MAP_ANONYMOUS = 0x01, 0x20
 _MAP_GROWSDOWN, _MAP_HUGETLB = 0x0100, 0x40000
 _WRITING = 0x1 | 0x2 | 0x40 | 0x200 | 0x400 | 0x400000  # WRONLY RDWR CREAT TRUNC APPEND TMPFILE
+_MAKING = 0x40 | 0x200 | 0x400 | 0x400000  # CREAT TRUNC APPEND TMPFILE
 _WORD = 2**32 - 1
 
 _PRCTL_STARTING: Final = (
@@ -79,6 +81,20 @@ _IOCTL: Final = (
     0x541B,  # FIONREAD
     0x5421,  # FIONBIO
 )
+_TYPE = 0xFF00  # the family within a command's number (Linux `ioctl.h`)
+_CARD_IOCTL: Final[dict[CardPolicy, tuple[Condition, ...]]] = {
+    "none": (),
+    "software": (),
+    "drm": (Condition(1, _WORD & _TYPE, ord("d") << 8),),
+    "nvidia": (
+        Condition(1, _WORD & _TYPE, ord("F") << 8),
+        Condition(1, _WORD & ~0xFF, 0),  # UVM's are bare numbers
+        Condition(1, _WORD & ~0x3, 0x30000000),  # UVM_INITIALIZE and its end
+        Condition(1, _WORD & _TYPE, ord("d") << 8),  # its render node
+    ),
+}
+_MAKES_CODE: Final[tuple[CardPolicy, ...]] = ("software",)
+"""Drivers that compute on the processor compile kernels to machine code while working."""
 _FCNTL: Final = (1, 2, 3, 4)  # GETFD SETFD GETFL SETFL; no duplicates, locks, leases, seals
 
 
@@ -119,8 +135,28 @@ def _mmap_working() -> Rule:
     )
 
 
-def stage_one() -> Policy:
-    """The start: enough to load an interpreter, NumPy and the walls themselves."""
+def _protect_working(policy: CardPolicy) -> Rule:
+    no_code = (Condition(2, _PROT_EXEC | _PROT_GROWS, 0),)
+    if policy not in _MAKES_CODE:
+        return Rule((no_code,), _REFUSED)
+    # Written first, closed for writing, then run; never both, and no library comes this way.
+    return Rule((no_code, (Condition(2, _PROT_WRITE | _PROT_GROWS, 0),)), _REFUSED)
+
+
+def _open_working(policy: CardPolicy) -> Rule:
+    # NVIDIA's driver opens its nodes anew for each mapping; Landlock says which files those are.
+    writing = _MAKING if policy == "nvidia" else _WRITING
+    return Rule(((Condition(2, writing, 0),),), _REFUSED)
+
+
+def _ioctl(policy: CardPolicy) -> Rule:
+    """Few commands on any file, and those of the card's one family."""
+    family = tuple((condition,) for condition in _CARD_IOCTL[policy])
+    return Rule((*_any_of(1, _IOCTL).alternatives, *family), _REFUSED)
+
+
+def stage_one(policy: CardPolicy = "none") -> Policy:
+    """The start: enough to load an interpreter, NumPy, a card's driver and the walls themselves."""
     return Policy(
         allowed=frozenset(_STAGE_ONE.split()),
         ruled={
@@ -129,7 +165,7 @@ def stage_one() -> Policy:
             "socket": _NO_FAMILY,
             "prctl": _any_of(0, _PRCTL_STARTING),
             "prlimit64": _LIMITS_READ_ONLY,
-            "ioctl": _any_of(1, _IOCTL),
+            "ioctl": _ioctl(policy),
             "mmap": _COUNTED_MEMORY,
         },
         killed=frozenset(_KILLED.split()),
@@ -137,25 +173,26 @@ def stage_one() -> Policy:
     )
 
 
-def stage_two(own_pid: int) -> Policy:
+def stage_two(own_pid: int, policy: CardPolicy = "none") -> Policy:
     """The work: no program, no new file, no shared or executable memory, no second descriptor.
 
     Args:
         own_pid: the engine's process id as it sees it itself, the only target of its signals.
+        policy: what its card's driver is given beside; executable memory for one that makes code.
     """
     return Policy(
         allowed=frozenset(_STAGE_TWO.split()),
         ruled={
             "clone": _THREAD_ONLY,
             "clone3": _NOT_THERE,
-            "openat": Rule(((Condition(2, _WRITING, 0),),), _REFUSED),
+            "openat": _open_working(policy),
             "mmap": _mmap_working(),
-            "mprotect": Rule(((Condition(2, _PROT_EXEC | _PROT_GROWS, 0),),), _REFUSED),
+            "mprotect": _protect_working(policy),
             "fcntl": _any_of(1, _FCNTL),
             "tgkill": Rule(((Condition(0, _WORD, own_pid),),), _REFUSED),
             "prctl": _any_of(0, _PRCTL_WORKING),
             "prlimit64": _LIMITS_READ_ONLY,
-            "ioctl": _any_of(1, _IOCTL),
+            "ioctl": _ioctl(policy),
         },
         killed=frozenset(_KILLED.split()),
         otherwise=_REFUSED,

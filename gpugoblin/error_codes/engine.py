@@ -85,6 +85,25 @@ CODES: dict[str, ErrorCode] = {
         next_step="Install the card's driver with Vulkan 1.2 or later, and name a card that is "
         "there.",
     ),
+    "card_listing_failed": ErrorCode(
+        what="The graphics driver {driver} does not say which cards it has: {reason}.",
+        next_step="Reinstall or upgrade that driver and the loader (sudo apt install libvulkan1); "
+        "its cards are not lent until it answers.",
+    ),
+    "card_package_missing": ErrorCode(
+        what="Graphics drivers are installed, but not the Python package {package} that asks them.",
+        next_step="Install it: pip install 'gpugoblin[app,vulkan]'. All else is lent without it.",
+    ),
+    "card_driver_missing": ErrorCode(
+        what="The graphics driver {driver} cannot be given to an engine: {reason}.",
+        next_step="Install the driver's Vulkan part: sudo apt install mesa-vulkan-drivers (AMD, "
+        "Intel, software), or the package of NVIDIA's driver with libGLX_nvidia.so.0.",
+    ),
+    "card_node_missing": ErrorCode(
+        what="The card {card} has no device node {node} that this user may open.",
+        next_step="For AMD and Intel: sudo usermod -aG render USER and log in again; for NVIDIA: "
+        "sudo nvidia-modprobe -u -c 0.",
+    ),
     "card_unsuited": ErrorCode(
         what="The card {card} lacks {missing}.",
         next_step="Install a newer driver, or lend another card.",

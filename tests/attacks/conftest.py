@@ -26,7 +26,7 @@ from app.sandbox.launch import Walls, launch
 from app.sandbox.process import EngineProcess
 from app.sandbox.runtime import stage_files
 from app.sandbox.runtime_files import PYTHON, SourceFile
-from app.sandbox.spec import EngineLaunch, Level, Runtime
+from app.sandbox.spec import NO_CARD, CardAccess, EngineLaunch, Level, Runtime
 from gpugoblin.units import MIB
 from tests.helpers.runtime_home import runtime_home
 
@@ -136,7 +136,12 @@ class Subject:
     """One engine under attack: `attack` by name until it dies, then `close`."""
 
     def __init__(
-        self, runtime: Runtime, bait: Mapping[str, Any], level: Level, numpy: bool = False
+        self,
+        runtime: Runtime,
+        bait: Mapping[str, Any],
+        level: Level,
+        numpy: bool = False,
+        card: CardAccess = NO_CARD,
     ) -> None:
         self.inputs = Arena(ARENA_BYTES, "input")
         self.outputs = Arena(ARENA_BYTES, "output")
@@ -154,6 +159,7 @@ class Subject:
             memory_bytes=MEMORY_BYTES,
             level=level,
             environment=environment,
+            card=card,
         )
         root = "/runtime" if level == "full" else str(runtime.root)
         self._bait = {

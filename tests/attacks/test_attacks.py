@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from app.sandbox.spec import Level, Runtime
+from app.sandbox.spec import CardAccess, Level, Runtime
 
 from .conftest import Answer, Subject
 
@@ -115,6 +115,29 @@ def test_descriptors_sent_to_the_parent_do_not_arrive(shared: Subject) -> None:
 def test_engine_is_proven_before_and_after_the_attacks(shared: Subject) -> None:
     assert shared.process is not None
     assert shared.process.attest().level == "full"
+
+
+OPEN_FOR_SOFTWARE = {
+    # A driver that computes on the processor makes machine code of kernels: it is written first,
+    # closed for writing, then run. Memory that is both, or code out of a file, stays refused.
+    "data_made_code",
+}
+
+
+def test_a_software_card_opens_one_door_and_no_other(
+    runtime: Runtime, bait: Mapping[str, Any]
+) -> None:
+    opened = set()
+    with Subject(runtime, bait, "full", numpy=True, card=CardAccess("software")) as subject:
+        for name in [name for name, row in ROWS.items() if not row.alone]:
+            answer = subject.attack(name)
+            if name in OPEN_FOR_SOFTWARE:
+                opened.add((name, answer.kind))
+            else:
+                _judge(name, answer)
+        assert subject.process is not None
+        assert subject.process.attest().level == "full"
+    assert opened == {(name, "opened") for name in OPEN_FOR_SOFTWARE}
 
 
 REDUCED_NEEDS_NAMESPACES = {

@@ -26,6 +26,7 @@ from gpugoblin.catalog.spec import TensorSpec
 from gpugoblin.clock import SystemClock
 from gpugoblin.graph.builder import GraphBuilder
 from gpugoblin.graph.interpret import interpret
+from gpugoblin.graph.ir import Graph
 from gpugoblin.graph.serialize import encode as encode_graph
 from gpugoblin.ids import BlobHash, DeviceId, EnrolmentId, GrantId, LabId, LeaseId, fresh_id
 from gpugoblin.wire.codec import decode, encode
@@ -283,6 +284,10 @@ class FakeLab(Server):
         builder = GraphBuilder()
         inputs = [builder.input(TensorSpec(str(array.dtype), array.shape)) for array in arrays]
         graph = builder.build([builder.add(operator, inputs)])
+        return self.add_graph(graph, arrays, operator)
+
+    def add_graph(self, graph: Graph, arrays: tuple[Any, ...], operator: str = "graph") -> Task:
+        """One task that is any graph; its outputs are compared with the reference's."""
         outputs = graph.output_specs()
         task = Task(
             task=fresh_id("task"),  # type: ignore[arg-type]

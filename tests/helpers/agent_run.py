@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from app.agent.agent import Agent
+from app.agent.card_start import CardLook, no_cards
 from app.agent.fleet import EngineMaker
 from app.agent.settings import read_settings
 from app.agent.surroundings import Adjust
@@ -54,12 +55,13 @@ class Scene:
         script: Callable[[], Any],
         make: EngineMaker = plain_engine,
         adjust: Adjust = lambda machine: machine,
+        look: CardLook = no_cards,
     ) -> int:
         """Runs an agent while `script` runs in a thread; the agent's exit status."""
 
         async def both() -> int:
             agent = Agent(
-                read_settings(self.config), self.lines.append, make_engine=make,
+                read_settings(self.config), self.lines.append, make_engine=make, look=look,
                 rng=random.Random(5), adjust=adjust, reread=lambda: read_settings(self.config),
             )  # fmt: skip
             self.agent = agent

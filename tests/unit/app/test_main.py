@@ -128,7 +128,9 @@ def test_doctor_without_an_agent(
     from app.agent import doctor
 
     alone = doctor.examine_alone
-    monkeypatch.setattr(doctor, "examine_alone", lambda settings: alone(settings, StubMaker()))
+    monkeypatch.setattr(
+        doctor, "examine_alone", lambda settings, look: alone(settings, StubMaker())
+    )
     words = ["doctor", *config(tmp_path, coordinator)]
     assert main.agent_command(words) == main.ILL
     assert "This device is not enrolled." in capsys.readouterr().out

@@ -13,7 +13,10 @@ from gpugoblin.graph.classes import CLASSES
 from gpugoblin.graph.dtypes import Dtypes
 from gpugoblin.graph.ir import Graph
 
-__all__ = ["VALIDATION_VARIABLE", "VulkanBackend"]
+__all__ = ["SERVED_BESIDE", "VALIDATION_VARIABLE", "VulkanBackend"]
+
+SERVED_BESIDE: Final = frozenset(("formula@1", "reshape@1"))
+"""What is served without a kernel of its own in the table."""
 
 VALIDATION_VARIABLE: Final = "GPUGOBLIN_VULKAN_VALIDATION"
 """Set to 1 in tests: what the validation layer says ends a task as a failure."""
@@ -42,7 +45,7 @@ class VulkanBackend:
     @property
     def operators(self) -> frozenset[str]:
         """Keys of the operators that it has kernels for."""
-        return frozenset(EMITTERS) | {"formula@1", "reshape@1"}
+        return frozenset(EMITTERS) | SERVED_BESIDE
 
     def compile(self, graph: Graph, numeric_class: str) -> CardProgram:
         """Raises EngineError `task_refused` for what it does not serve."""

@@ -15,7 +15,7 @@ from app.engine.backends.vulkan.instance import Card, Instance
 from app.engine.backends.vulkan.loader import Structures, constant, ffi, library, require, text
 from gpugoblin.errors import EngineError
 
-__all__ = ["Device", "Limits", "choose"]
+__all__ = ["Device", "Limits", "choose", "extensions"]
 
 _NEEDED: Final = (
     "bufferDeviceAddress",
@@ -66,7 +66,7 @@ class Device:
         self.card = card
         self.family = _compute_family(card)
         self.limits = _limits(card)
-        self.extensions = _extensions(card)
+        self.extensions = extensions(card)
         self.controls = _controls(card)
         self.halves = _halves(card)
         make = Structures()
@@ -167,7 +167,8 @@ def _controls(card: Card) -> frozenset[str]:
     return frozenset(control for control, name in names.items() if getattr(found, name))
 
 
-def _extensions(card: Card) -> frozenset[str]:
+def extensions(card: Card) -> frozenset[str]:
+    """Names of the device extensions that its driver has."""
     count = ffi.new("uint32_t *")
     require(
         library.vkEnumerateDeviceExtensionProperties(card.handle, ffi.NULL, count, ffi.NULL),

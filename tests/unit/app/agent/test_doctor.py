@@ -7,18 +7,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from app.agent.doctor import examine_alone
+from app.agent.doctor import about_cards, as_found, examine_alone, on_trial
 from app.agent.locks import take_card
 from app.agent.settings import Settings, read_settings
 from app.agent.state import Enrolment, State
 from app.control.messages import Finding
+from app.host.cards import Discovery, FoundCard
+from app.probes.gpus.drm import DrmCard
 from gpugoblin.clock import SystemClock
 from gpugoblin.errors import AgentError, EngineError, WireError
 from gpugoblin.ids import DeviceId
 from gpugoblin.wire.signing import fingerprint, public_key_bytes
 from tests.helpers.agent_network import FakeCoordinator, Reply, refusal, settings_text
+from tests.helpers.software_card import only_software
 from tests.helpers.stub_engine import StubMaker
+from tests.unit.app.host.test_cards import CARD
 
 
 @pytest.fixture
@@ -130,3 +135,42 @@ def test_a_directory_in_use(tmp_path: Path, coordinator: FakeCoordinator) -> Non
     findings = examine_alone(chosen, StubMaker())
     state.close()
     assert found(findings) == {"state": False}
+
+
+def lines(discovery: Discovery, *kernels: DrmCard, **values: Any) -> list[Finding]:
+    chosen = Settings({**read_settings(None).values, **values})
+    return about_cards(chosen, discovery, as_found, lambda: kernels)
+
+
+def test_each_card_has_a_line() -> None:
+    able = FoundCard(**CARD)
+    unsuited = replace(able, address="0000:02:00.0", unsuited="The card Y lacks shaderInt64.")
+    software = replace(able, kind="software", address="")
+    trouble = EngineError("card_listing_failed", driver="x.json", reason="it crashed")
+    found = lines(
+        Discovery((able, unsuited, software), (trouble,)),
+        DrmCard("0000:01:00.0", 0x1002, None, None),
+        DrmCard("0000:03:00.0", 0x10DE, None, None),
+        DrmCard("0000:04:00.0", 0x1002, None, None),
+        DrmCard("0000:05:00.0", 0x1234, None, None),
+    )
+    assert {finding.subject for finding in found} == {"card"}
+    assert [finding.is_well for finding in found] == [False, True, False, True, False, False]
+    assert "it crashed" in found[0].what
+    assert "Some card (discrete) through Vulkan with radv: 1 operators, float32" in found[1].what
+    assert "shaderInt64" in found[2].what
+    assert "`cards.software` is false" in found[3].what
+    assert "0000:03:00.0" in found[4].what
+    assert "libGLX_nvidia" in found[4].next_step
+    assert "mesa-vulkan-drivers" in found[5].next_step
+
+
+def test_a_software_card_is_tried_in_its_walls() -> None:
+    card = only_software().cards[0]
+    chosen = Settings({**read_settings(None).values, "cards.software": True})
+    told = on_trial(chosen, card)
+    assert told.is_well, told
+    assert "walled in at the level full" in told.what
+    ill = on_trial(chosen, replace(card, driver_file="/nowhere.json"))
+    assert not ill.is_well
+    assert "mesa-vulkan-drivers" in ill.next_step

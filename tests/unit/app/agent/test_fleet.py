@@ -7,13 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from app.agent.events import EngineReady, EngineRefused, EngineStopped, Event
 from app.agent.fleet import Fleet, threads_of
 from app.agent.locks import take_card
 from app.agent.settings import Settings, read_settings
+from app.host.cards import Discovery, FoundCard
 from gpugoblin.errors import AgentError
 from tests.helpers.stub_engine import READY, StubMaker
+from tests.unit.app.host.test_cards import CARD
 
 
 def fleet(events: list[Event], **values: Any) -> Fleet:
@@ -89,3 +92,53 @@ def test_facts_come_from_the_engine_that_was_measured() -> None:
     assert (facts.dtypes, facts.arithmetic) == (READY.dtypes, READY.arithmetic)
     assert facts.convolutions == READY.convolutions
     assert facts.max_slot_bytes <= made.settings.number("processor.output_bytes")
+
+
+def test_cards_are_numbered_behind_the_processor_whether_that_is_lent_or_not() -> None:
+    first = FoundCard(**CARD)
+    second = replace(first, address="0000:02:00.0")
+    software = replace(first, kind="software", address="")
+    unsuited = replace(first, address="0000:03:00.0", unsuited="It lacks x.")
+    discovery = Discovery((first, second, unsuited, software), ())
+    for lends in (True, False):
+        chosen = Settings({**read_settings(None).values, "processor.lend": lends})
+        made = Fleet(chosen, Path("/"), StubMaker(), lambda *_: None, lambda *_: None)
+        made.find(discovery)
+        told = {number: (card.kind, card.identity) for number, card in made.cards.items()}
+        assert told == {
+            **({0: ("cpu", "cpu")} if lends else {}),
+            1: ("vulkan", "0000:01:00.0"),
+            2: ("vulkan", "0000:02:00.0"),
+        }
+        made.close()
+
+
+def test_a_card_says_what_it_serves() -> None:
+    events: list[Event] = []
+    made = Fleet(read_settings(None), Path("/"), StubMaker(), events.append, lambda *_: None)
+    started: list[FoundCard] = []
+
+    def make(settings: Settings, directory: Path, card: FoundCard) -> Any:
+        started.append(card)
+        return StubMaker()(settings, directory)
+
+    made.make_card = make
+    card = FoundCard(**{**CARD, "address": "0000:7f:1f.7"})
+    made.find(Discovery((card,), ()))
+
+    async def script() -> None:
+        made.cards[1].engine.begin()
+        await until(events, EngineReady)
+        with pytest.raises(AgentError):
+            take_card(card.identity)
+        assert made.held() == (card.identity,)
+        told = made.capabilities(1)
+        assert told.operators == {"matmul": 1}
+        assert told.classes == ("float32",)
+        assert told.memory_bytes == card.allocation_bytes
+        assert [(each.card, each.kind) for each in made.classes()] == [(1, "vulkan")]
+        await made.cards[1].engine.close()
+
+    asyncio.run(script())
+    assert started == [card]
+    made.close()

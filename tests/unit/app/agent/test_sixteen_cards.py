@@ -13,6 +13,7 @@ import pytest
 from app.agent.fleet import Fleet
 from app.control import messages as m
 from app.control.client import ControlClient
+from app.host.cards import Discovery
 from app.policy.snapshot import CardFacts, ForeignUse, LoadFacts, PlayFacts, PowerFacts
 from app.probes.gather import Machine
 from app.probes.idle.source import Input
@@ -49,9 +50,9 @@ def healthy() -> dict[str, CardFacts]:
 
 
 def test_one_card_never_disturbs_another(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    def find(fleet: Fleet) -> None:
+    def find(fleet: Fleet, discovery: Discovery) -> None:
         for number in range(COUNT):
-            fleet._add(number, "vulkan", f"GPU-{number}")
+            fleet._add(number, "vulkan", f"GPU-{number}", None)
 
     monkeypatch.setattr(Fleet, "find", find)
     cards = Look("cards", healthy())

@@ -25,7 +25,7 @@ def engine(refusal: AgentError | None = None) -> Any:
 
 
 def seen(model: Model, refusal: AgentError | None = None) -> dict[str, Any]:
-    card: Any = SimpleNamespace(engine=engine(refusal), done=3, identity="cpu")
+    card: Any = SimpleNamespace(engine=engine(refusal), done=3, identity="cpu", found=None)
     ruling = CardRuling(0, Ruling.RUN, (Reason("lending", (("hours", 2.0),)),), until_s=50.0)
     shown = items(model, {0: card}, {0: ruling}, Totals(1, 2, 3, 4), FACTS)
     return {item.key: item for item in shown}

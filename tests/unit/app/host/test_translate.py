@@ -10,6 +10,7 @@ from app.engine import protocol
 from app.host.arena import Arena, Slot
 from app.host.spec import Done, EngineTask, Failed, HostSpec, Progress, Refused
 from app.host.translate import about_task, became_ready, launch_spec, place, run_message
+from app.sandbox.spec import CardAccess
 from gpugoblin.errors import EngineError, GraphError
 
 
@@ -76,4 +77,18 @@ def test_the_launcher_gets_what_the_engine_takes_itself(host_spec: HostSpec) -> 
     with inputs, outputs:
         spec = launch_spec(replace(host_spec, threads=3), 9, inputs, outputs)
     assert spec.memory_bytes == host_spec.memory_bytes + protocol.overhead_bytes(3)
+    assert spec.task_bytes == 0
     assert spec.input_bytes == 4096
+
+
+def test_a_task_may_have_of_a_card_what_the_process_may_not_have(host_spec: HostSpec) -> None:
+    card = CardAccess("drm", nodes=("/dev/dri/renderD128",), memory_bytes=1 << 40)
+    wanted = replace(host_spec, backend="vulkan:ab", card=card)
+    inputs, outputs = Arena.pair(1, 1)
+    with inputs, outputs:
+        spec = launch_spec(wanted, 9, inputs, outputs)
+    overhead_bytes = protocol.overhead_bytes(wanted.threads, "vulkan:ab")
+    assert overhead_bytes == protocol.overhead_bytes(wanted.threads) + protocol.DRIVER_BYTES
+    assert spec.memory_bytes == wanted.memory_bytes + overhead_bytes
+    assert spec.task_bytes == (1 << 40) + overhead_bytes
+    assert spec.card == card

@@ -45,6 +45,16 @@ def test_cards_are_unknown_until_they_were_looked_at() -> None:
     assert (cpu.sensors, gpu.sensors) == ((), None)
 
 
+def test_a_software_card_is_as_warm_as_the_processor_and_has_users_of_its_own() -> None:
+    facts, _ = board()
+    software = CardFacts(3, "vulkan", "software-ab")
+    reading = CardFacts(0, "cpu", sensors=(Sensor("p", "processor", 50.0),))
+    facts.tell(Report("cards", "well", "hwmon"), {"cpu": reading})
+    (card,) = facts.snapshot(1.0, 2.0, [software]).cards
+    assert (card.card, card.kind, card.identity) == (3, "vulkan", "software-ab")
+    assert (card.sensors, card.foreign) == (reading.sensors, ())
+
+
 def test_it_is_whole_when_all_have_spoken() -> None:
     facts, _ = board()
     for name in ("idle", "play", "power", "network", "load"):

@@ -10,6 +10,7 @@ import pytest
 
 from app.sandbox.attest import Expectation, Sight, look, mismatches, own_namespaces
 from app.sandbox.limits import wished_limits
+from app.sandbox.spec import CardAccess
 from gpugoblin.units import MIB
 
 MEMORY = 256 * MIB
@@ -166,3 +167,27 @@ def test_a_process_that_is_gone_cannot_be_looked_at() -> None:
 
 def test_all_limits_of_a_launch_are_among_those_judged() -> None:
     assert len(wished_limits(MEMORY)) == len(LIMITS.splitlines()) - 1
+
+
+def test_a_card_shows_its_own_node_and_no_other() -> None:
+    place = "/sys/devices/pci0000:00/0000:01:00.0"
+    card = CardAccess("drm", nodes=("/dev/dri/renderD129",), shown=(place,))
+    expected = replace(EXPECTED, card=card)
+    node = {"/dev/dri/renderD129": ("devtmpfs", RW)}
+    sight = replace(
+        GOOD,
+        mounts={**GOOD.mounts, **node, place: ("sysfs", RO)},
+        descriptors={**GOOD.descriptors, 7: "/dev/dri/renderD129"},
+    )
+    assert mismatches(sight, expected, MASKED) == []
+    assert mismatches(sight, EXPECTED, MASKED) == [
+        "descriptor 7 is /dev/dri/renderD129",
+        "/dev/dri/renderD129 is mounted",
+        f"{place} is mounted",
+    ]
+    other = replace(sight, mounts={**sight.mounts, "/dev/dri/renderD128": ("devtmpfs", RW)})
+    assert mismatches(other, expected, MASKED) == ["/dev/dri/renderD128 is mounted"]
+    assert f"{place} is writable" in mismatches(
+        replace(sight, mounts={**sight.mounts, place: ("sysfs", RW)}), expected, MASKED
+    )
+    assert "/dev/dri/renderD129 is not mounted" in mismatches(GOOD, expected, MASKED)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from app.sandbox import operations as op
 from app.sandbox.bwrap import DEVICES, View, command, fixed_environment, operations
+from app.sandbox.spec import CardAccess
 
 VIEW = View(
     runtime="/host/runtime",
@@ -71,3 +74,25 @@ def test_nothing_else_of_the_host_is_shown(place: str) -> None:
 def test_binds_stay_few() -> None:
     binds = [s for s in operations(VIEW) if isinstance(s, (op.ReadOnlyBind, op.DeviceBind))]
     assert len(binds) < 25
+
+
+def test_a_card_adds_its_nodes_and_its_directory_and_nothing_else() -> None:
+    place = "/sys/devices/pci0000:00/0000:01:00.0"
+    card = CardAccess(
+        "drm",
+        nodes=("/dev/dri/renderD129",),
+        shown=(place, "/proc/driver/nvidia"),
+        links=((place, "/sys/bus/pci/devices/0000:01:00.0"),),
+    )
+    plain, with_card = operations(VIEW), operations(replace(VIEW, card=card))
+    assert [step for step in plain if step not in with_card] == []
+    assert [step for step in with_card if step not in plain] == [
+        op.SetEnvironment("GPUGOBLIN_CARD_POLICY", "drm"),
+        op.SetEnvironment("GPUGOBLIN_CARD_NODES", "/dev/dri/renderD129"),
+        op.SetEnvironment("GPUGOBLIN_CARD_SHOWN", f"{place}|/proc/driver/nvidia"),
+        op.ReadOnlyBind(place, place),
+        op.Symlink(place, "/sys/bus/pci/devices/0000:01:00.0"),
+        op.DeviceBind("/dev/dri/renderD129"),
+    ]
+    nodes, closed = op.DeviceBind("/dev/dri/renderD129"), op.RemountReadOnly("/dev")
+    assert with_card.index(nodes) < with_card.index(closed)

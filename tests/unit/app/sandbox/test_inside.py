@@ -79,7 +79,7 @@ from app.sandbox import inside
 from app.sandbox.seccomp import *
 from app.sandbox.syscalls import NUMBERS
 refusing = {"openat", "fork", "clone", "execve", "connect", "socket", "clone3"} - {HOLE}
-def weak(pid):
+def weak(pid, policy):
     return Policy(frozenset(NUMBERS) - refusing, {}, frozenset(), errno_action(1))
 inside.stage_two = weak
 inside._TESTS = tuple(t for t in inside._TESTS if t[0] == ACTION)

@@ -7,6 +7,7 @@ import errno
 import pytest
 
 from app.sandbox.seccomp import ALLOW, KILL, compile_policy, errno_action
+from app.sandbox.spec import CardPolicy
 from app.sandbox.stages import stage_one, stage_two
 from app.sandbox.syscalls import NUMBERS
 
@@ -202,3 +203,54 @@ def test_fcntl_by_command(command: int, verdict: int) -> None:
 def test_signals_go_to_the_engine_itself_only() -> None:
     assert _verdict(TWO, "tgkill", PID, 7, 6) == ALLOW
     assert _verdict(TWO, "tgkill", 1, 1, 9) == REFUSED
+
+
+RWX, RX, RW = 7, 5, 3
+PRIVATE_MEMORY, OF_A_FILE = 0x22, 0x02
+
+
+def _answers(policy: CardPolicy) -> dict[str, bool]:
+    program = compile_policy(stage_two(PID, policy))
+
+    def passes(name: str, *arguments: int) -> bool:
+        return _verdict(program, name, *arguments) == ALLOW
+
+    return {
+        "write, then run": passes("mprotect", 0, 4096, RX),
+        "write and run": passes("mprotect", 0, 4096, RWX),
+        "map to run": passes("mmap", 0, 4096, RX, PRIVATE_MEMORY),
+        "load a library": passes("mmap", 0, 4096, RX, OF_A_FILE),
+        "graphics command": passes("ioctl", 3, 0xC0106400),
+        "NVIDIA's command": passes("ioctl", 3, 0xC020462A),
+        "UVM's command": passes("ioctl", 3, 0x30000001),
+        "UVM's bare number": passes("ioctl", 3, 33),
+        "a terminal's command": passes("ioctl", 3, 0x5412),
+        "reopen for writing": passes("openat", 0, 0, 2),
+        "create": passes("openat", 0, 0, 0x42),
+    }
+
+
+@pytest.mark.parametrize(
+    ("policy", "allowed"),
+    [
+        ("none", set()),
+        ("software", {"write, then run"}),
+        ("drm", {"graphics command"}),
+        (
+            "nvidia",
+            {
+                "graphics command",
+                "NVIDIA's command",
+                "UVM's command",
+                "UVM's bare number",
+                "reopen for writing",
+            },
+        ),
+    ],
+)
+def test_what_a_card_adds(policy: CardPolicy, allowed: set[str]) -> None:
+    assert {what for what, passes in _answers(policy).items() if passes} == allowed
+    one, plain = stage_one(policy), stage_one()
+    assert (one.allowed, one.killed, set(one.ruled)) == (
+        plain.allowed, plain.killed, set(plain.ruled),
+    )  # fmt: skip
