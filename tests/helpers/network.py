@@ -76,6 +76,7 @@ class Network:
         agents: owner by name of the agent.
         coordinator, node: settings that differ from a quick test's.
         before_coordinator, before_node: hops.
+        software_cards: agents lend not the processor but a card that its driver makes of it.
     """
 
     def __init__(
@@ -87,6 +88,7 @@ class Network:
         node: Mapping[str, object] | None = None,
         before_coordinator: Hop = no_hop,
         before_node: Hop = no_hop,
+        software_cards: bool = False,
     ) -> None:
         self.root = root
         self.agents = agents
@@ -97,6 +99,7 @@ class Network:
         self._node_settings = dict(node or {})
         self._before_coordinator = before_coordinator
         self._before_node = before_node
+        self._software_cards = software_cards
 
     @property
     def coordinator_config(self) -> Path:
@@ -221,7 +224,8 @@ class Network:
             f'[coordinator]\naddress = "{coordinator.address}"\n'
             f'certificate_sha256 = "{coordinator.certificate_sha256}"\n'
             f"[processor]\nthreads = 1\nshare = true\nmemory_bytes = {256 * MIB}\n"
-            f"input_bytes = {256 * MIB}\noutput_bytes = {128 * MIB}\n",
+            f"input_bytes = {256 * MIB}\noutput_bytes = {128 * MIB}\n"
+            + ("lend = false\n[cards]\nsoftware = true\n" if self._software_cards else ""),
             encoding="utf-8",
         )
         self.programs.start(
