@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from app.sandbox.spec import CardAccess, Level, Runtime
+from app.sandbox.spec import CardAccess, CardPolicy, Level, Runtime
 
 from .conftest import Answer, Subject
 
@@ -138,6 +138,58 @@ def test_a_software_card_opens_one_door_and_no_other(
         assert subject.process is not None
         assert subject.process.attest().level == "full"
     assert opened == {(name, "opened") for name in OPEN_FOR_SOFTWARE}
+
+
+def _hardware(policy: CardPolicy) -> CardAccess:
+    """Nodes and directories as a hardware driver is given, of stand-ins that every machine has."""
+    place = next(
+        (str(path.resolve()) for path in sorted(Path("/sys/devices").glob("pci*/*:*:*.*"))),
+        "/sys/devices/system/memory",
+    )
+    return CardAccess(
+        policy,
+        nodes=("/dev/full",),
+        shown=(place, "/proc/driver") if policy == "nvidia" else (place,),
+        links=((place, "/sys/bus/pci/devices/0000:01:00.0"), (place, "/sys/dev/char/226:128")),
+    )
+
+
+OPEN_FOR_NVIDIA = {
+    # Commands of its driver, on any descriptor; only its nodes answer them.
+    "command_to_a_device",
+    # It opens its nodes anew for each mapping. A second opening of the inputs cannot be written to:
+    # `change_the_inputs_through_a_second_opening` is refused by their seal.
+    "reopen_the_inputs_for_writing",
+}
+
+
+@pytest.mark.parametrize(
+    ("policy", "doors"), [("drm", frozenset[str]()), ("nvidia", frozenset(OPEN_FOR_NVIDIA))]
+)
+def test_a_hardware_card_opens_its_own_doors_and_no_other(
+    runtime: Runtime, bait: Mapping[str, Any], policy: CardPolicy, doors: frozenset[str]
+) -> None:
+    wrong: dict[str, Answer] = {}
+    opened = set()
+    with Subject(runtime, bait, "full", numpy=True, card=_hardware(policy)) as subject:
+        for name in [name for name, row in ROWS.items() if not row.alone]:
+            row, answer = ROWS[name], subject.attack(name)
+            # Where NVIDIA's filter lets a file be opened for writing, Landlock refuses it, or it
+            # is not there at all.
+            second = ("EACCES", "ENOENT") if policy == "nvidia" else ()
+            if name in doors and answer.kind == "opened":
+                opened.add(name)
+            elif row.expected == "refused" and answer.kind == "refused":
+                if answer.answer not in (*row.answers, *second):
+                    wrong[name] = answer
+            elif answer.kind != row.expected:
+                wrong[name] = answer
+        assert subject.process is not None
+        assert subject.process.attest().level == "full"
+        mounts = subject.attack("mount_table").answer
+    assert (wrong, opened) == ({}, doors)
+    assert mounts.count(" /dev/full ") == 1
+    assert "/dev/dri" not in mounts
 
 
 REDUCED_NEEDS_NAMESPACES = {

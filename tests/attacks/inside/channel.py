@@ -111,6 +111,20 @@ def reopen_the_inputs_for_writing(bait: Bait) -> Outcome:
 
 
 @attack("stage two", "EPERM")
+def change_the_inputs_through_a_second_opening(bait: Bait) -> Outcome:
+    """Where a driver must open its nodes anew, the filter lets this through; the seal does not."""
+    try:
+        second = os.open(f"/proc/self/fd/{bait['input_fd']}", os.O_RDWR)
+        try:
+            os.pwrite(second, b"x", 0)
+        finally:
+            os.close(second)
+    except OSError as error:
+        return refused(error.errno or 0)
+    return opened()
+
+
+@attack("stage two", "EPERM")
 def seal_the_outputs_against_the_parent(bait: Bait) -> Outcome:
     return try_call("fcntl", bait["output_fd"], 1033, 0x10)
 
