@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from app.main import agent_command, main
+from app.main import agent_command, listens_at, main
 
 __all__ = [
     "app",
@@ -28,7 +28,7 @@ def app(words: Sequence[str]) -> int:
         return main(words)
     from app.ui.main import command  # here, since most commands show no window
 
-    return command(words)
+    return command(words, listens_at)
 
 
 def status(words: Sequence[str]) -> int:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from app.control.client import ControlClient
     from app.control.outcome import Verb
 
-__all__ = ["agent_command", "main"]
+__all__ = ["agent_command", "listens_at", "main"]
 
 FAILED: Final = 1
 ILL: Final = 3
@@ -192,10 +192,14 @@ def _enrol(options: argparse.Namespace) -> int:
     return 0
 
 
-def _control_directory(options: argparse.Namespace) -> Path:
+def listens_at(config: Path | None) -> Path:
+    """The control directory of the agent with this settings file; None: with the defaults.
+
+    Raises SettingsError.
+    """
     from app.agent.settings import read_settings
 
-    return read_settings(options.config).control_directory
+    return read_settings(config).control_directory
 
 
 def _tell(options: argparse.Namespace) -> int:
@@ -208,7 +212,7 @@ def _tell(options: argparse.Namespace) -> int:
     if getattr(options, "until_tomorrow", False):
         until_s = _midnight_s(time.time())
     intent = fresh_id("intent")
-    with ControlClient(_control_directory(options)) as control:
+    with ControlClient(listens_at(options.config)) as control:
         number = control.number()
         if getattr(options, "exit", False):
             control.ask(Quit(number))
@@ -264,7 +268,7 @@ def _midnight_s(now_s: float) -> float:
 def _connect(options: argparse.Namespace) -> ControlClient:
     from app.control.client import ControlClient
 
-    return ControlClient(_control_directory(options))
+    return ControlClient(listens_at(options.config))
 
 
 def _doctor(options: argparse.Namespace) -> int:

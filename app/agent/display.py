@@ -6,7 +6,7 @@ Owns: the gathering of facts from the agent's parts. Must not: change any of the
 from __future__ import annotations
 
 import threading
-from typing import Protocol
+from typing import Final, Protocol
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -93,10 +93,21 @@ def _word(agent: Seen) -> AgentWord:
     return "working" if is_measured or not model.cards else "starting"
 
 
+_KNOWN: Final = {
+    "idle": "It is known whether somebody uses the machine",
+    "play": "It is known whether a game runs",
+    "power": "It is known whether the machine runs on battery",
+    "network": "It is known whether the network is metered",
+    "load": "It is known what others need of the processor",
+    "cards": "The sensors of the cards are read",
+}
+"""What the doctor says for a probe that has nothing to say itself."""
+
+
 def _probe_finding(report: Report) -> Finding:
     """What a probe says of itself: what is absent is well."""
     source = f" ({report.source})" if report.source else ""
-    words = report.line or f"{report.name} is known{source}."
+    words = report.line or f"{_KNOWN.get(report.name, report.name)}{source}."
     is_well = report.health != "unknown"
     fix = "" if is_well else "Nothing is lent while this is unknown; see docs/contributor/rules.md."
     return Finding(f"probe_{report.name}", is_well, words[:1000], fix)

@@ -35,7 +35,7 @@ _STAGES: Final = ("fetching", "ready", "submitted", "committed", "uploading")
 
 def print_status(items: Mapping[str, Item], now_s: float, console: Console | None = None) -> None:
     """Prints everything there is to see of an agent. `now_s`: Unix seconds."""
-    out = console or Console()
+    out = console or Console(highlight=False)
     for item in items.values():
         if isinstance(item, AgentItem):
             _print_agent(out, item, now_s)
@@ -90,9 +90,19 @@ def _print_work(out: Console, items: Mapping[str, Item]) -> None:
 
 def print_findings(findings: Sequence[Finding], console: Console | None = None) -> None:
     """Prints what the doctor found, one line each, with the fix below what is not well."""
-    out = console or Console()
+    out = console or Console(highlight=False)
+    rows: list[tuple[str, str]] = []
     for finding in findings:
         mark = "[green]well[/green]    " if finding.is_well else "[red]not well[/red]"
-        out.print(f"{mark}  {finding.subject}: {escape(finding.what)}")
+        subject = finding.subject.removeprefix("probe_")
+        rows.append((mark, f"{subject}: {escape(finding.what)}"))
         if finding.next_step and not finding.is_well:
-            out.print(f"          {escape(finding.next_step)}")
+            rows.append((" " * 8, escape(finding.next_step)))
+    if not out.is_terminal:  # in a pipe a line stays one line
+        for mark, text in rows:
+            out.print(f"{mark}  {text}", soft_wrap=True)
+        return
+    table = Table.grid(padding=(0, 2))
+    for mark, text in rows:
+        table.add_row(mark, text)
+    out.print(table)

@@ -7,13 +7,32 @@ Must not: remember what it wrote; somebody else may change it.
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-__all__ = ["DESKTOP_ID", "Autostart", "entry_text"]
+__all__ = ["DESKTOP_ID", "Autostart", "entry_text", "exec_line"]
 
 DESKTOP_ID: Final = "org.gpugoblin.App"
 MAX_BYTES: Final = 64 * 1024
+
+
+def exec_line(words: Sequence[str]) -> str:
+    """The words as the Exec key takes them (Desktop Entry Specification, The Exec key).
+
+    What is not plain stands in double quotes; a backslash is written four times, since the value of
+    a key is read before its quotes are.
+    """
+
+    def quoted(word: str) -> str:
+        word = word.replace("%", "%%")
+        if re.fullmatch(r"[\w@%+=:,./-]+", word):
+            return word
+        escaped = re.sub(r'(["`$\\])', r"\\\1", word)
+        return '"' + escaped.replace("\\", "\\\\") + '"'
+
+    return " ".join(map(quoted, words))
 
 
 def entry_text(command: str) -> str:

@@ -9,41 +9,38 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
-import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
 from app.control.texts import speak, wanted_language
 from gpugoblin.errors import AgentError
 
-__all__ = ["command", "control_directory", "start_agent"]
+__all__ = ["command", "start_agent"]
 
 PAGES: Final = ("now", "when", "how_much", "labs", "history", "privacy", "account", "help")
 
 
-def command(arguments: Sequence[str]) -> int:
+def command(arguments: Sequence[str], listens_at: Callable[[Path | None], Path]) -> int:
     """Shows what this machine lends, and lets its owner say when.
+
+    Args:
+        arguments: the words after `gpugoblin app`.
+        listens_at: gives the control directory of the agent with this settings file, or with none.
 
     Raises:
         AgentError: `control_version`, `control_refused`, `display_missing`, `window_missing`.
+        SettingsError: the settings file is not one.
     """
     options = _parser().parse_args(arguments)
     speak(wanted_language())
-    directory = options.control_directory or control_directory()
+    directory = options.control_directory or listens_at(options.config)
     if not options.background and _shown_already(directory, options.page):
         return 0
     return _show(options, directory)
-
-
-def control_directory() -> Path:
-    """Where the agent of this user listens, unless its settings say otherwise."""
-    runtime = os.environ.get("XDG_RUNTIME_DIR")
-    base = Path(runtime) if runtime else Path(f"/tmp/gpugoblin-{os.getuid()}")  # noqa: S108
-    return base / "gpugoblin"
 
 
 def start_agent(config: Path | None) -> None:
@@ -67,7 +64,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--background", action="store_true", help="begin in the tray")
     parser.add_argument("--page", choices=PAGES, default="", help="open this page")
-    parser.add_argument("--config", type=Path, help="the agent's TOML file, for starting one")
+    parser.add_argument("--config", type=Path, help="the agent's TOML file")
     parser.add_argument("--control-directory", type=Path, help="where the agent listens")
     parser.add_argument("--no-agent", action="store_true", help="never start an agent")
     return parser
@@ -98,7 +95,7 @@ def _show(options: argparse.Namespace, directory: Path) -> int:
         from PySide6.QtWidgets import QApplication
     except ImportError as cause:
         raise AgentError("window_missing", reason=cause) from cause
-    from app.ui.autostart import DESKTOP_ID
+    from app.ui.autostart import DESKTOP_ID, exec_line
     from app.ui.program import Program, Setup
 
     application = QApplication(sys.argv[:1])
@@ -108,7 +105,7 @@ def _show(options: argparse.Namespace, directory: Path) -> int:
         directory,
         None if options.no_agent else lambda: start_agent(options.config),
         options.background,
-        f"{shlex.quote(sys.executable)} -I -m gpugoblin.cli app --background",
+        exec_line(_at_login(options)),
     )
     program = Program(application, setup)
     QTimer.singleShot(0, program.begin)
@@ -116,6 +113,15 @@ def _show(options: argparse.Namespace, directory: Path) -> int:
         signal.signal(number, lambda _number, _frame: application.quit())
     _hear_signals(application)
     return application.exec()
+
+
+def _at_login(options: argparse.Namespace) -> list[str]:
+    words = [sys.executable, "-I", "-m", "gpugoblin.cli", "app", "--background"]
+    if options.config is not None:
+        words += ["--config", str(options.config.absolute())]
+    if options.control_directory is not None:
+        words += ["--control-directory", str(options.control_directory.absolute())]
+    return words
 
 
 def _hear_signals(parent: object) -> None:

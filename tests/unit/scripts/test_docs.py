@@ -117,6 +117,29 @@ def test_commands_are_ones_that_exist(
             pytest.fail(f"{page}: gpugoblin {shlex.join(words)}: {capsys.readouterr().err}")
 
 
+def test_words_after_gpugoblin_are_commands() -> None:
+    commands = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]
+    shown = {
+        (name_of(page), word)
+        for page in PAGES
+        for word in re.findall(r"`gpugoblin ([a-z]+)", page.read_text())
+    }
+    assert len(shown) > 20
+    assert [one for one in sorted(shown) if one[1] not in commands["gpugoblin.commands"]] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_no_heading_is_without_text(page: Path) -> None:
+    lines = [line for line in FENCES.sub("code", page.read_text()).splitlines() if line.strip()]
+    depths = [len(line) - len(line.lstrip("#")) for line in lines] + [1]
+    empty = [
+        line
+        for line, depth, after in zip(lines, depths, depths[1:], strict=False)
+        if 0 < after <= depth
+    ]
+    assert empty == []
+
+
 def toml_blocks(page: Path) -> list[str]:
     return [block for language, block in FENCES.findall(page.read_text()) if language == "toml"]
 

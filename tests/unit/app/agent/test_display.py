@@ -67,3 +67,4 @@ def test_what_it_knows_already(made: Any, well: dict[str, bool]) -> None:
     probes = {"probe_play": True, "probe_network": True, "probe_idle": False}
     assert told == {**well, **probes}
     assert all(finding.is_well or finding.next_step for finding in findings)
+    assert "It is known whether a game runs (processes)." in [each.what for each in findings]

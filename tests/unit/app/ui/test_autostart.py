@@ -6,7 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from app.ui.autostart import Autostart
+from app.ui.autostart import Autostart, exec_line
+
+
+def test_words_are_quoted_as_the_exec_key_wants_them() -> None:
+    assert exec_line(["/usr/bin/python3", "-m", "a.b"]) == "/usr/bin/python3 -m a.b"
+    assert exec_line(["a b", "5%"]) == '"a b" 5%%'
+    assert exec_line(['say "$x"']) == r'"say \\"\\$x\\""'
 
 
 def test_on_and_off(tmp_path: Path) -> None:
