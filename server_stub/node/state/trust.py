@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from gpugoblin.graph.dtypes import Dtypes
+from gpugoblin.graph.dtypes import COMMON, Dtypes
 from gpugoblin.wire.messages.task import Capabilities
 from server_stub.node.state import events
 from server_stub.node.state.words import LOCAL_DEVICE, SANDBOX_RANK, Party, Step
@@ -140,7 +140,9 @@ def admit(
 
 
 def _dtypes(told: Capabilities) -> int:
-    return Dtypes.of(told.dtypes, told.arithmetic, told.convolutions).mask()
+    # A list of nothing but what all have says that the rest is missing; no list, that nothing is.
+    others = not told.operators or not told.operators.keys() <= COMMON
+    return Dtypes.of(told.dtypes, told.arithmetic, told.convolutions, others=others).mask()
 
 
 def known(tx: Tx, device: str) -> DeviceRow | None:

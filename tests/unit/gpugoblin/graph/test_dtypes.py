@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from app.engine.backends.card.table import EMITTERS
 from gpugoblin.catalog.formula_build import FormulaBuilder
 from gpugoblin.catalog.spec import DTYPES, TensorSpec
 from gpugoblin.graph.builder import GraphBuilder
-from gpugoblin.graph.dtypes import ARITHMETIC, EVERY_DTYPE, Dtypes, needs_of
+from gpugoblin.graph.dtypes import ARITHMETIC, COMMON, EVERY_DTYPE, Dtypes, needs_of
 from gpugoblin.graph.ir import Graph
 
 __all__: list[str] = []
@@ -52,16 +53,31 @@ def test_formulas_are_looked_into() -> None:
     assert needs_of(graph).values == {"float32", "float64"}
 
 
+def test_what_not_every_engine_computes() -> None:
+    square = TensorSpec("float32", (4, 4))
+    assert not needs_of(graph_of("softmax", square, axis=1)).others
+    assert needs_of(graph_of("cholesky", square)).others
+    common, whole = Dtypes.of(DTYPES, DTYPES, DTYPES), EVERY_DTYPE
+    needed = needs_of(graph_of("cholesky", square)).mask()
+    assert needed & ~common.mask()
+    assert not needed & ~whole.mask()
+
+
+def test_every_backend_has_what_is_common() -> None:
+    names = {key.partition("@")[0] for key in (*EMITTERS, "formula@1", "reshape@1")}
+    assert names == COMMON
+
+
 def test_the_bits_say_what_is_missing() -> None:
     assert EVERY_DTYPE.mask().bit_length() <= 62
-    assert EVERY_DTYPE.mask().bit_count() == 3 * len(DTYPES)
+    assert EVERY_DTYPE.mask().bit_count() == 3 * len(DTYPES) + 1
     singles = [
         Dtypes(**{use: frozenset({dtype})}).mask()
         for use in ("values", "arithmetic", "convolutions")
         for dtype in DTYPES
     ]
     assert len(set(singles)) == len(singles)
-    assert sum(singles) == EVERY_DTYPE.mask()
+    assert sum(singles) + Dtypes(others=True).mask() == EVERY_DTYPE.mask()
     having, needs = Dtypes.of(("int8",), (), ()).mask(), Dtypes.of(("int8",), ("int8",), ()).mask()
     assert needs & ~having == Dtypes.of((), ("int8",), ()).mask()
     assert having & ~needs == 0

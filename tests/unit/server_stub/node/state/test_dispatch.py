@@ -127,6 +127,15 @@ def test_a_task_goes_only_to_devices_that_have_its_dtypes(world: World) -> None:
     assert len(reply.leases) == 2
 
 
+def test_a_task_of_a_rare_operator_goes_to_no_device_that_lacks_it(world: World) -> None:
+    ready(world, count=1, dtypes=Dtypes.of(("float32",), (), (), others=True).mask())
+    for number, operators in enumerate(({"matmul": 1}, {"matmul": 1, "cholesky": 1})):
+        known = msgspec.structs.replace(CAPABILITIES, operators=operators)
+        reply = world.exchange(Device(party(number)), Exchange(want=1, capabilities=known))
+        assert reply is not None
+        assert len(reply.leases) == number
+
+
 def test_dtypes_count_by_what_is_done_with_them(world: World) -> None:
     """To store int8 is not to add it up."""
     ready(world, count=1, dtypes=Dtypes.of(("int8",), ("int8",), ()).mask())
