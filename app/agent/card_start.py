@@ -21,6 +21,7 @@ __all__ = [
     "CardMaker",
     "card_memory_bytes",
     "look_for_cards",
+    "may_share",
     "no_cards",
     "start_card_engine",
     "why_not_lent",
@@ -49,6 +50,12 @@ def why_not_lent(settings: Settings, card: FoundCard) -> str:
     if card.kind == "software" and not settings.flag("cards.software"):
         return "It computes on the processor, and `cards.software` is false."
     return ""
+
+
+def may_share(settings: Settings, card: FoundCard | None) -> bool:
+    """May several agents lend it at once? What computes on the processor is shared like that."""
+    on_processor = card is None or card.kind == "software"
+    return on_processor and settings.flag("processor.share")
 
 
 def card_memory_bytes(settings: Settings, card: FoundCard) -> int:

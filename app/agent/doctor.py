@@ -20,6 +20,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from app.agent.card_start import (
     CardLook,
     card_memory_bytes,
+    may_share,
     no_cards,
     start_card_engine,
     why_not_lent,
@@ -186,7 +187,12 @@ def about_cards(
 def on_trial(settings: Settings, card: FoundCard) -> Finding:
     """What a card can do, after an engine on it has started in its walls."""
     start = partial(start_card_engine, settings, card=card)
-    finding = _engine(settings, card.identity, False, lambda place: start(state_directory=place))
+    finding = _engine(
+        settings,
+        card.identity,
+        may_share(settings, card),
+        lambda place: start(state_directory=place),
+    )
     if not finding.is_well:
         return Finding("card", False, f"{card.name}: {finding.what}"[:1000], finding.next_step)
     return _well("card", f"{_able(settings, card)} {finding.what}"[:1000])

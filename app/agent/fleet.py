@@ -18,6 +18,7 @@ from app.agent.card_engine import CardEngine, Computed
 from app.agent.card_start import (
     CardMaker,
     card_memory_bytes,
+    may_share,
     start_card_engine,
     why_not_lent,
 )
@@ -124,7 +125,7 @@ class Fleet:
         def start() -> Engine:
             # On the launcher lane: the lock first, so that no second engine even starts.
             card = self.cards[number]
-            is_shared = found is None and self.settings.flag("processor.share")
+            is_shared = may_share(self.settings, found)
             if card.lock is None:
                 card.lock = take_card(identity, is_shared=is_shared)
             if found is not None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from app.agent.card_start import card_memory_bytes, start_card_engine, why_not_lent
+from app.agent.card_start import card_memory_bytes, may_share, start_card_engine, why_not_lent
 from app.agent.settings import Settings, read_settings
 from app.host.cards import FoundCard
 from gpugoblin.catalog.spec import TensorSpec
@@ -34,6 +34,12 @@ def test_which_are_lent() -> None:
     assert why_not_lent(settings(), replace(AMD, unsuited="It lacks x.")) == "It lacks x."
     assert "cards.software" in why_not_lent(settings(), SOFTWARE)
     assert why_not_lent(settings(**{"cards.software": True}), SOFTWARE) == ""
+
+
+def test_only_what_computes_on_the_processor_is_shared() -> None:
+    shares = settings(**{"processor.share": True})
+    assert [may_share(shares, card) for card in (None, SOFTWARE, AMD)] == [True, True, False]
+    assert not may_share(settings(), SOFTWARE)
 
 
 def test_memory_of_a_task() -> None:

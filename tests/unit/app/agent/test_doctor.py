@@ -167,7 +167,8 @@ def test_each_card_has_a_line() -> None:
 
 def test_a_software_card_is_tried_in_its_walls() -> None:
     card = only_software().cards[0]
-    chosen = Settings({**read_settings(None).values, "cards.software": True})
+    more = {"cards.software": True, "processor.share": True}
+    chosen = Settings({**read_settings(None).values, **more})
     told = on_trial(chosen, card)
     assert told.is_well, told
     assert "walled in at the level full" in told.what
