@@ -19,7 +19,7 @@ from rich.table import Table
 
 from gpugoblin.catalog.spec import Array as NumpyArray
 from gpugoblin.client.progress import LOG_INTERVAL_S, QUIET_S, Renderer
-from gpugoblin.client.views import StatusView, html_table
+from gpugoblin.client.views import StatusView, html_table, plain
 from gpugoblin.errors import ClientError
 from gpugoblin.units import format_bytes, format_seconds
 from gpugoblin.wire.messages.training import RoundRow, TrainingInfo
@@ -27,7 +27,7 @@ from gpugoblin.wire.messages.training import RoundRow, TrainingInfo
 if TYPE_CHECKING:
     from gpugoblin.client.run import Run
 
-__all__ = ["RunView", "choose_run_renderer", "plot_run", "rounds_table", "spark"]
+__all__ = ["RoundsTable", "RunView", "choose_run_renderer", "plot_run", "rounds_table", "spark"]
 
 _BARS: Final = "▁▂▃▄▅▆▇█"
 _WIDTH: Final = 24
@@ -96,9 +96,19 @@ class RunView:
         return html_table("run", self.rows())
 
 
-def rounds_table(rounds: Sequence[RoundRow]) -> Table:
+class RoundsTable(Table):
+    """A table that `print` shows, too."""
+
+    def __str__(self) -> str:
+        return plain(self)
+
+
+def rounds_table(rounds: Sequence[RoundRow]) -> RoundsTable:
     """A line for each round."""
-    table = Table(title="rounds", title_justify="left")
+    # Without lines between them all columns fit.
+    table = RoundsTable(
+        title="rounds", title_justify="left", box=None, pad_edge=False, padding=(0, 1, 0, 0)
+    )
     columns = ("step", "contributors", "verified", "recomputed", "agreed", "redone", "refused",
                "to tasks", "results", "took")  # fmt: skip
     for column in columns:

@@ -222,7 +222,7 @@ def plain(renderable: Table) -> str:
     Console(file=target, width=PLAIN_COLUMNS, color_system=None, force_terminal=False).print(
         renderable
     )
-    return target.getvalue().rstrip("\n")
+    return "\n".join(line.rstrip() for line in target.getvalue().splitlines())
 
 
 def html_table(caption: str, rows: Sequence[tuple[str, str]]) -> str:

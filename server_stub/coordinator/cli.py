@@ -154,7 +154,11 @@ def _check(arguments: Arguments) -> int:
     settings = load_settings(arguments.config)
     faults = _run(settings, lambda tx, now_s: ledger.audit_ledger(tx))
     broken = _run(settings, lambda tx, now_s: audit.verify_chain(tx))
-    _show(arguments, {"ledger_faults": len(faults), "audit_broken_at": broken or 0})
+    if arguments.json:
+        _show(arguments, {"ledger_faults": len(faults), "audit_broken_at": broken or 0})
+    else:
+        chain = "whole" if broken is None else f"broken at entry {broken}"
+        _show(arguments, {"ledger_faults": len(faults), "audit_record": chain})
     return 1 if faults or broken is not None else 0
 
 

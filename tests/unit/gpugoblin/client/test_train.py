@@ -53,6 +53,9 @@ def test_a_run_gives_losses_weights_and_a_table(lab: gg.Session, tmp_path: Path)
     assert set(run.gradient_norms) == {"w", "c"}
     assert run.gradient_norms["w"].shape == (6,)
     assert run.table().row_count == 6
+    assert all(
+        word in str(run.table()) for word in ("rounds", "contributors", "recomputed", "took")
+    )
     assert "step 6 of 6, loss" in str(run.view())
     assert run.evaluations.shape == (0, 2)
 

@@ -77,6 +77,8 @@ def test_from_nothing_to_an_enrolled_device(operator: Operator) -> None:
     for group in ("owner", "device", "lab", "day"):
         assert operator("credits", "--by", group) == []
     assert operator("check") == {"ledger_faults": 0, "audit_broken_at": 0}
+    assert main(["check", "--config", str(operator.config)]) == 0
+    assert re.search(r"^audit record +whole$", operator.capture.readouterr().out, re.M)
     copy = operator.config.parent / "copy"
     assert operator("backup", str(copy)) == {"backup": str(copy)}
     assert operator("migrate") == {"schema_before": VERSION, "schema": VERSION}
@@ -159,6 +161,8 @@ def test_check_finds_a_broken_record(operator: Operator) -> None:
     transact(Files(settings.state_dir).database, tamper)
     assert main(["check", "--config", str(operator.config), "--json"]) == 1
     assert json.loads(operator.capture.readouterr().out)["audit_broken_at"] == 1
+    assert main(["check", "--config", str(operator.config)]) == 1
+    assert re.search(r"^audit record +broken at entry 1$", operator.capture.readouterr().out, re.M)
 
 
 def test_no_configuration(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
