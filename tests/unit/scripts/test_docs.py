@@ -153,6 +153,13 @@ def test_configurations_are_ones_that_are_read(tmp_path: Path) -> None:
     assert parse_node(values).confirmed_no_confidential_data is True
 
 
+def test_the_list_of_pages_has_every_page() -> None:
+    listed = re.findall(r"\]\(([a-z]+/[^)#]+\.md)", (ROOT / "docs" / "README.md").read_text())
+    pages = {str(page.relative_to(ROOT / "docs")) for page in (ROOT / "docs").glob("*/*.md")}
+    missing = pages - set(listed)
+    assert sorted(name for name in missing if not name.startswith("decisions/")) == []
+
+
 def test_every_page_is_reachable_from_the_readme() -> None:
     waiting, seen = [ROOT / "README.md"], {ROOT / "README.md"}
     while waiting:
