@@ -136,6 +136,11 @@ CODES: dict[str, ErrorCode] = {
         what="The request's key is not that of a lab node that is registered here.",
         next_step="Have the operator register the node's key with `coordinator lab add`.",
     ),
+    "coordinator_lab_suspended": ErrorCode(
+        what="An operator of the coordinator has suspended this lab; its receipts are not booked.",
+        next_step="Ask the operator why; the node keeps the receipts and sends them once it is"
+        " resumed.",
+    ),
     "coordinator_lab_malformed": ErrorCode(
         what="The lab cannot be registered: its {field} is malformed.",
         next_step="Give the key and the certificate as 64 hexadecimal digits and the address as"

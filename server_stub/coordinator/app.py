@@ -33,6 +33,7 @@ from server_stub.coordinator.house import Caller, House
 from server_stub.coordinator.store import Transaction
 from server_stub.coordinator.watch import CountingApp, watch_routes
 from server_stub.coordinator.web.site import refused_page, site_routes
+from server_stub.coordinator.web.visit import path_of
 
 __all__ = ["MESSAGE_ROUTES", "make_app"]
 
@@ -94,7 +95,7 @@ def _revocations_endpoint(gate: Gate) -> Endpoint:
     async def answer(request: Request) -> bytes:
         address, now_s = gate.admit(request)
         caller = gate.check(request, b"", address, now_s)
-        lab = LabId(request.query_params.get("lab", ""))
+        lab = LabId(request.query_params.get("lab", "").replace("\0", "\ufffd"))
         return encode(await _handled(gate.service, node.revocations, now_s, caller, lab))
 
     return _guarded(answer)
@@ -145,7 +146,7 @@ def _guarded(answer: Callable[[Request], Awaitable[bytes]]) -> Endpoint:
         except ClientDisconnect:
             return Response(status_code=400)
         except Exception:  # the edge of the process: the sender learns nothing of our insides
-            _log.exception("%s %s failed", request.method, request.url.path)
+            _log.exception("%s %r failed", request.method, path_of(request))
             return _error_response(CoordinatorError("coordinator_internal"), 500)
 
     return endpoint
@@ -153,7 +154,7 @@ def _guarded(answer: Callable[[Request], Awaitable[bytes]]) -> Endpoint:
 
 async def _unknown_route(request: Request, error: Exception) -> Response:
     refusal = CoordinatorError(
-        "coordinator_route_unknown", method=request.method[:16], path=request.url.path[:200]
+        "coordinator_route_unknown", method=request.method[:16], path=path_of(request)[:200]
     )
     status = error.status_code if isinstance(error, HTTPException) else 404
     if "text/html" in request.headers.get("Accept", ""):

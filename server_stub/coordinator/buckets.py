@@ -18,6 +18,9 @@ __all__ = ["Rate", "RequestBuckets", "refill", "take_stored", "wait_s"]
 MAX_KNOWN: Final = 50_000
 """Buckets kept in memory; the longest unused leave first (they are full again anyway)."""
 
+_SWEEP: Final = 16
+"""Full buckets that each take sweeps out of the database: more than it adds."""
+
 
 @dataclass(frozen=True, slots=True)
 class Rate:
@@ -75,6 +78,12 @@ def take_stored(
     if level < 1.0:
         return wait_s(level, rate)
     if amount:
+        # A bucket that is full again says nothing, and one of a mailbox would outlive its owner.
+        tx.execute(
+            "DELETE FROM rate_bucket WHERE scope = ? AND subject IN"
+            " (SELECT subject FROM rate_bucket WHERE scope = ? AND at_s < ? LIMIT ?)",
+            scope, scope, now_s - rate.burst / rate.per_s, _SWEEP,
+        )  # fmt: skip
         tx.execute(
             "INSERT INTO rate_bucket (scope, subject, level, at_s) VALUES (?, ?, ?, ?)"
             " ON CONFLICT (scope, subject) DO UPDATE SET level = excluded.level,"

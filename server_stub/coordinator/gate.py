@@ -38,6 +38,7 @@ _STATUS: Final = {
     "coordinator_request_slow": 408,
     "coordinator_route_unknown": 404,
     "coordinator_lab_unknown": 403,
+    "coordinator_lab_suspended": 403,
     "device_unknown": 403,
     "device_revoked": 403,
     "enrolment_unknown": 404,

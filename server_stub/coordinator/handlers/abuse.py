@@ -22,6 +22,7 @@ __all__ = ["Report", "close", "open_reports", "report"]
 
 MOST: Final = 4000
 _RATE: Final = Rate(1 / 600.0, 5.0)
+_ALL: Final = Rate(1 / 60.0, 500.0)
 _LISTED: Final = 500
 
 
@@ -57,6 +58,10 @@ def report(
     refused_s = take_stored(tx, now_s, "report", subject, _RATE, 1.0)
     if refused_s:
         raise CoordinatorError("coordinator_rate_limited", scope="network", wait_s=refused_s)
+    # Networks are cheap; what all of them together may fill is bounded too.
+    refused_s = take_stored(tx, now_s, "report_all", "", _ALL, 1.0)
+    if refused_s:
+        raise CoordinatorError("coordinator_rate_limited", scope="report", wait_s=refused_s)
     number = draw_id("report", rng)
     tx.execute(
         "INSERT INTO abuse_report (report, account, lab, words_report, created_s)"

@@ -13,6 +13,7 @@ from typing import Final
 from gpugoblin.errors import CoordinatorError
 from gpugoblin.ids import LabId
 from server_stub.coordinator import audit
+from server_stub.coordinator.buckets import Rate, take_stored
 from server_stub.coordinator.handlers import operator
 from server_stub.coordinator.handlers.operator import NewLab
 from server_stub.coordinator.handlers.signin import Person
@@ -37,6 +38,9 @@ __all__ = [
 
 MAX_WAITING: Final = 3
 """Applications of one account that may wait at once."""
+
+_RATE: Final = Rate(1 / 21_600.0, 6.0)
+"""Applications of one account, withdrawn ones too: each is a letter to every operator."""
 
 MAX_LABS: Final = 5
 """Lab nodes that one approved application may register."""
@@ -88,7 +92,7 @@ def apply(
             `ethics` (whose data, who allowed it).
 
     Raises:
-        CoordinatorError: `words_*`, `application_crowded`.
+        CoordinatorError: `words_*`, `application_crowded`, `coordinator_rate_limited`.
     """
     who = line("person", given.get("person", ""), LINE, least=2)
     affiliation = line("affiliation", given.get("affiliation", ""), LINE, least=2)
@@ -100,6 +104,9 @@ def apply(
     )
     if row is not None and row[0] >= MAX_WAITING:
         raise CoordinatorError("application_crowded", most=MAX_WAITING)
+    refused_s = take_stored(tx, now_s, "apply", person.account, _RATE, 1.0)
+    if refused_s:
+        raise CoordinatorError("coordinator_rate_limited", scope="account", wait_s=refused_s)
     application = draw_id("application", rng)
     tx.execute(
         "INSERT INTO application (application, account, person, affiliation, words_project,"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 from typing import Literal
 
-from gpugoblin.errors import WireError
+from gpugoblin.errors import CoordinatorError, WireError
 from gpugoblin.ids import GrantId, LabId
 from gpugoblin.wire.messages.contact import Demand, DemandReply, Revocations
 from gpugoblin.wire.messages.receipt import (
@@ -99,9 +99,12 @@ def receipts(
     """Books verified work: a receipt once, a lease once, only with the device's own signature.
 
     Raises:
-        CoordinatorError: `coordinator_lab_unknown`.
+        CoordinatorError: `coordinator_lab_unknown`, `coordinator_lab_suspended`: its node keeps the
+            receipts and brings them again, so a lab that is resumed owes nobody anything.
     """
     lab = lab_of(tx, caller, message.lab)
+    if tx.row("SELECT 1 FROM lab WHERE lab = ? AND suspended_s IS NOT NULL", lab) is not None:
+        raise CoordinatorError("coordinator_lab_suspended")
     booked, known = 0, 0
     refused: list[ReceiptRefusal] = []
     for receipt in message.receipts:

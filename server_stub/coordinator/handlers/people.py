@@ -10,10 +10,10 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from gpugoblin.errors import CoordinatorError
-from gpugoblin.ids import AccountId, DeviceId
+from gpugoblin.ids import AccountId, DeviceId, LabId
 from gpugoblin.wire.signing import fingerprint
 from server_stub.coordinator import audit
-from server_stub.coordinator.handlers import operator
+from server_stub.coordinator.handlers import applications, operator
 from server_stub.coordinator.handlers.signin import Person, sign_out_all
 from server_stub.coordinator.ledger import MICRO
 from server_stub.coordinator.store import Transaction
@@ -63,6 +63,14 @@ class DayCredit:
 def machines(tx: Transaction, now_s: float, account: str) -> list[Machine]:
     """The devices of an account, the latest first; those that were revoked at the end."""
     found = []
+    # Once for all of them: each such question reads the whole ledger.
+    earned: dict[str, int] = dict(
+        tx.rows(
+            "SELECT device, SUM(micro_units) FROM entry JOIN posting"
+            " ON posting.entry = entry.entry AND micro_units > 0 WHERE account = ? GROUP BY device",
+            account,
+        )
+    )
     for device, key, created_s, seen_s, revoked_s in tx.rows(
         "SELECT device, public_key, created_s, seen_s, revoked_s FROM device WHERE account = ?"
         " ORDER BY revoked_s IS NOT NULL, created_s DESC LIMIT ?",
@@ -74,12 +82,7 @@ def machines(tx: Transaction, now_s: float, account: str) -> list[Machine]:
             " GROUP BY lab.name ORDER BY lab.name",
             device, now_s,
         )  # fmt: skip
-        row = tx.row(
-            "SELECT COALESCE(SUM(micro_units), 0) FROM entry"
-            " JOIN posting ON posting.entry = entry.entry AND micro_units > 0 WHERE device = ?",
-            device,
-        )
-        units = (row[0] if row is not None else 0) / MICRO
+        units = earned.get(device, 0) / MICRO
         found.append(
             Machine(
                 DeviceId(device), fingerprint(key), created_s, seen_s, revoked_s,
@@ -156,14 +159,16 @@ def change(
 
 
 def close(tx: Transaction, now_s: float, person: Person) -> None:
-    """Deletes what says who the person is, ends their devices and sessions.
+    """Deletes what says who the person is, ends their devices and sessions, suspends their labs.
 
     The entries of the ledger stay, under an account without mailbox or name: other people's sums
     rest on them. So does the audit record, which holds ids alone.
     """
-    for machine in machines(tx, now_s, person.account):
-        if machine.revoked_s is None:
-            operator.revoke_device(tx, now_s, machine.device, actor=person.account)
+    for (device,) in tx.rows(
+        "SELECT device FROM device WHERE account = ? AND revoked_s IS NULL", person.account
+    ):
+        operator.revoke_device(tx, now_s, DeviceId(device), actor=person.account)
+    _end_labs(tx, now_s, person)
     tx.execute(
         "UPDATE application SET person = '-', affiliation = '-', words_project = '-',"
         " words_purpose = '-', words_ethics = '-', words_answer = '',"
@@ -172,6 +177,7 @@ def close(tx: Transaction, now_s: float, person: Person) -> None:
     )
     tx.execute("UPDATE abuse_report SET account = NULL WHERE account = ?", person.account)
     tx.execute("DELETE FROM mail WHERE mailbox = ?", person.mailbox)
+    tx.execute("DELETE FROM login_code WHERE mailbox = ?", person.mailbox)
     tx.execute(
         "UPDATE account SET name = ?, mailbox = NULL, is_listed = 0, role = 'contributor',"
         " closed_s = ? WHERE account = ?",
@@ -179,6 +185,20 @@ def close(tx: Transaction, now_s: float, person: Person) -> None:
     )  # fmt: skip
     sign_out_all(tx, person.account)
     audit.record(tx, now_s, person.account, "account_close", person.account)
+
+
+def _end_labs(tx: Transaction, now_s: float, person: Person) -> None:
+    """Nobody answers for these labs any more, so nobody computes for them."""
+    for (lab,) in tx.rows(
+        "SELECT lab FROM lab JOIN application USING (application) WHERE account = ?", person.account
+    ):
+        tx.execute(
+            "UPDATE lab SET suspended_s = COALESCE(suspended_s, ?), words_public = ''"
+            " WHERE lab = ?",
+            now_s, lab,
+        )  # fmt: skip
+        operator.revoke_lab_grants(tx, now_s, LabId(lab))
+        audit.record(tx, now_s, person.account, "lab_suspend", lab)
 
 
 def export(tx: Transaction, now_s: float, person: Person) -> dict[str, Any]:
@@ -190,6 +210,7 @@ def export(tx: Transaction, now_s: float, person: Person) -> dict[str, Any]:
             "mailbox": person.mailbox,
             "language": person.language,
             "listed": person.is_listed,
+            "role": person.role,
             "created_s": person.created_s,
         },
         "machines": [asdict(one) for one in machines(tx, now_s, person.account)],
@@ -199,6 +220,28 @@ def export(tx: Transaction, now_s: float, person: Person) -> dict[str, Any]:
             for row in tx.rows(
                 f"SELECT {', '.join(_APPLICATION)} FROM application WHERE account = ?"  # noqa: S608
                 " ORDER BY created_s",
+                person.account,
+            )
+        ],
+        "labs": [
+            {"lab": lab, "name": name, "address": address, "suspended": is_suspended}
+            for lab, name, address, is_suspended in applications.own_labs(tx, person.account)
+        ],
+        "reports": [
+            {"report": report, "lab": lab, "words_report": words, "created_s": created_s}
+            for report, lab, words, created_s in tx.rows(
+                "SELECT report, lab, words_report, created_s FROM abuse_report WHERE account = ?"
+                " ORDER BY created_s",
+                person.account,
+            )
+        ],
+        "grants": [
+            dict(zip(_GRANT, row, strict=True))
+            for row in tx.rows(
+                "SELECT card_grant.device, lab.name, card, card_class, network_bucket, issued_s,"
+                " expires_s FROM card_grant JOIN device ON device.device = card_grant.device"
+                " JOIN lab ON lab.lab = card_grant.lab WHERE account = ?"
+                " ORDER BY issued_s, card_grant",
                 person.account,
             )
         ],
@@ -218,6 +261,9 @@ def export(tx: Transaction, now_s: float, person: Person) -> dict[str, Any]:
     }
 
 
+_GRANT: Final = (
+    "device", "lab", "card", "card_class", "network_bucket", "issued_s", "expires_s",
+)  # fmt: skip
 _APPLICATION: Final = (
     "application", "person", "affiliation", "words_project", "words_purpose", "words_ethics",
     "state", "created_s", "decided_s", "words_answer",

@@ -21,9 +21,19 @@ from server_stub.coordinator import audit
 from server_stub.coordinator.buckets import Rate, take_stored
 from server_stub.coordinator.house import House, draw_id
 from server_stub.coordinator.mail import letters, outbox
+from server_stub.coordinator.pseudonyms import network_bucket
 from server_stub.coordinator.store import Transaction
 
-__all__ = ["Person", "ask_code", "mailbox_of", "person_of", "redeem", "sign_out", "sign_out_all"]
+__all__ = [
+    "Person",
+    "ask_code",
+    "is_still",
+    "mailbox_of",
+    "person_of",
+    "redeem",
+    "sign_out",
+    "sign_out_all",
+]
 
 SESSION: Final = "gpugoblin 2026-11 session"
 LOGIN_CODE: Final = "gpugoblin 2026-11 login code"
@@ -31,15 +41,21 @@ CODE_DIGITS: Final = 8
 MAX_SESSIONS: Final = 20
 """Browsers of one account; the longest silent is signed out for a new one."""
 
+_LETTERS: Final = Rate(1 / 30.0, 60.0)
+"""Letters that one network may ask for: a class signs in at once, a flood does not."""
+
 _TOUCH_S: Final = 60.0
 """A session is written that it was seen at most so often."""
 
 _MAILBOX: Final = re.compile(
-    r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@"
+    # No dot at an end or beside another (RFC 5321, dot-string), and no `=?`: programs of mail
+    # decode it as an encoded word (RFC 2047), so it would be a spelling of another mailbox.
+    r"(?=[^@]{1,64}@)(?![^@]*=\?)"
+    r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(?:\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*@"
     r"(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.)*"
     r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 )
-"""The form that browsers accept (HTML standard, valid e-mail address)."""
+"""The form that browsers accept (HTML standard, valid e-mail address), without its oddities."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,15 +90,20 @@ def mailbox_of(text: str) -> str:
 
 
 def ask_code(
-    house: House, tx: Transaction, now_s: float, rng: random.Random, mailbox: str, language: str
-) -> str:
+    house: House, tx: Transaction, now_s: float, rng: random.Random, mailbox: str, language: str,
+    address: str,
+) -> str:  # fmt: skip
     """Sends a letter with a code; the secret with which the same browser brings the code back.
 
     A mailbox that got too many letters gets none, and the answer is the same: whoever asks learns
-    nothing, and nobody's mailbox is flooded.
+    nothing, and nobody's mailbox is flooded. A network that asks for too many is told so.
+
+    Args:
+        address: where the request came from.
 
     Raises:
-        CoordinatorError: `mailbox_malformed`, `signin_off`, `mail_crowded`.
+        CoordinatorError: `mailbox_malformed`, `signin_off`, `mail_crowded`,
+            `coordinator_rate_limited`.
     """
     mailbox = mailbox_of(mailbox)
     settings = house.settings
@@ -91,9 +112,13 @@ def ask_code(
     if outbox.waiting(tx) >= outbox.MAX_WAITING:
         raise CoordinatorError("mail_crowded")
     tx.execute("DELETE FROM login_code WHERE expires_s < ?", now_s)
+    network = network_bucket(house.pseudonym_key, address, None)
+    refused_s = take_stored(tx, now_s, "letters", network, _LETTERS, 1.0)
+    if refused_s:
+        raise CoordinatorError("coordinator_rate_limited", scope="network", wait_s=refused_s)
     ask = draw_id("ask", rng)
     rate = Rate(1.0 / settings.letter_s, float(settings.letters_at_once))
-    if take_stored(tx, now_s, "letter", digest(LOGIN_CODE, mailbox.encode()), rate, 1.0):
+    if take_stored(tx, now_s, "letter", _letter_box(house, mailbox), rate, 1.0):
         return ask
     code = f"{rng.randrange(10**CODE_DIGITS):0{CODE_DIGITS}}"
     tx.execute(
@@ -120,7 +145,8 @@ def redeem(
         " WHERE ask = ? AND expires_s > ? AND tries_left > 0",
         _hidden(ask), now_s,
     )  # fmt: skip
-    digits = "".join(letter for letter in code if letter.isdecimal())[:CODE_DIGITS]
+    # Keyboards of Japanese type digits of full width.
+    digits = "".join(str(int(letter)) for letter in code if letter.isdecimal())[:CODE_DIGITS]
     if row is None:
         return CoordinatorError("login_code_wrong")
     mailbox, stored, language, tries_left = row
@@ -167,6 +193,16 @@ def person_of(house: House, tx: Transaction, now_s: float, secret: str) -> Perso
     )
 
 
+def is_still(tx: Transaction, secret: str, person: Person) -> bool:
+    """Whether a session still is what it was when its request began: not ended, not demoted."""
+    row = tx.row(
+        "SELECT role, name FROM session JOIN account USING (account)"
+        " WHERE session = ? AND account = ? AND closed_s IS NULL",
+        _hidden(secret), person.account,
+    )  # fmt: skip
+    return row == (person.role, person.name)
+
+
 def sign_out(tx: Transaction, secret: str) -> None:
     """Ends one session."""
     tx.execute("DELETE FROM session WHERE session = ?", _hidden(secret))
@@ -198,6 +234,11 @@ def _account_of(
 def _hidden(secret: str) -> str:
     """What is stored of a secret of 128 bits: a thief of the database can use none."""
     return digest(SESSION, secret.encode())
+
+
+def _letter_box(house: House, mailbox: str) -> str:
+    """Whose letters are counted: nearly every server reads upper and lower case as the same."""
+    return digest(LOGIN_CODE, (house.pseudonym_key, b"mailbox", mailbox.lower().encode()))
 
 
 def _code_hash(house: House, ask: str, code: str) -> str:

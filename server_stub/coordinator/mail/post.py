@@ -97,7 +97,13 @@ class Post:
     async def _send(self, server: aiosmtplib.SMTP, letter: Letter) -> int:
         now_s = self._clock.wall_s()
         try:
-            await server.send_message(message_of(letter, self._settings.mail_from))
+            message = message_of(letter, self._settings.mail_from)
+            # Named here: read out of the header, a mailbox may come to mean another one.
+            await server.send_message(message, recipients=[letter.mailbox])
+        except ValueError:  # it cannot be written as a message, today or ever
+            _log.warning("letter %d cannot be written", letter.number)
+            await self._transact(lambda tx: outbox.sent(tx, letter))
+            return 0
         except (aiosmtplib.SMTPException, OSError, TimeoutError) as cause:
             if _is_final(cause):
                 _log.warning("letter %d was refused for good", letter.number)

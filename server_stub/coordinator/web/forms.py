@@ -62,6 +62,8 @@ def parse_form(body: bytes) -> dict[str, str]:
         )
     except ValueError as cause:
         raise CoordinatorError("form_malformed") from cause
+    if any("\0" in name or "\0" in value for name, value in fields):
+        raise CoordinatorError("form_malformed")  # no browser lets one type it; PostgreSQL has none
     return dict(fields)
 
 
@@ -93,7 +95,11 @@ def check_origin(request: Request, public_url: str) -> None:
     if not origin:
         return
     expected = urlsplit(public_url).netloc if public_url else request.headers.get("Host", "")
-    if urlsplit(origin).netloc != expected:
+    try:
+        given = urlsplit(origin).netloc
+    except ValueError as cause:
+        raise CoordinatorError("form_foreign") from cause
+    if given != expected:
         raise CoordinatorError("form_foreign")
 
 

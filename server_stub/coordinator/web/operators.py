@@ -33,6 +33,7 @@ async def _application(service: Service, visit: Visit) -> Response:
 async def _application_act(service: Service, visit: Visit) -> Response:
     person, given = person_of(visit), visit.given
     number = visit.parameter("application")
+    need_fresh(service, visit)
     await service.transact(
         lambda tx: applications.decide(
             tx, visit.now_s, person, number, given.get("act") == "approve", given.get("answer", "")

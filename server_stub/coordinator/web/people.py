@@ -97,6 +97,7 @@ async def _machines(service: Service, visit: Visit) -> Response:
 async def _machines_act(service: Service, visit: Visit) -> Response:
     person, given = person_of(visit), visit.given
     if given.get("act") == "revoke":
+        need_fresh(service, visit)
         await service.transact(
             lambda tx: people.revoke_machine(tx, visit.now_s, person, given.get("device", ""))
         )

@@ -27,7 +27,13 @@ async def _signin_act(service: Service, visit: Visit) -> Response:
     mailbox = visit.given.get("mailbox", "")
     ask = await service.transact(
         lambda tx: signin.ask_code(
-            service.house, tx, visit.now_s, service.rng, mailbox, visit.language
+            service.house,
+            tx,
+            visit.now_s,
+            service.rng,
+            mailbox,
+            visit.language,
+            visit.address,
         )
     )
     response = go("/signin/code")

@@ -10,26 +10,37 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
+from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 from starlette.staticfiles import StaticFiles
 
 from gpugoblin.errors import CoordinatorError, GoblinError
+from server_stub.coordinator.buckets import Rate, take_stored
 from server_stub.coordinator.gate import Gate, Service, read_body, status_of
 from server_stub.coordinator.handlers import signin
+from server_stub.coordinator.store import Transaction
 from server_stub.coordinator.web import forms, operators, people, public, research, signing
 from server_stub.coordinator.web.languages import LANGUAGES, negotiate
 from server_stub.coordinator.web.route import Act, Page, Show
-from server_stub.coordinator.web.visit import HEADERS, Visit, go, render
+from server_stub.coordinator.web.visit import HEADERS, Visit, go, path_of, render
 
 __all__ = ["PAGES", "refused_page", "site_routes"]
 
 _STATIC: Final = Path(__file__).parent / "static"
 _STATIC_S: Final = 3600
 _VISITOR_S: Final = 365 * 86_400.0
+_ACTS: Final = Rate(1 / 30.0, 120.0)
+"""Accepted forms of one account: many write a line of the record, which is kept for good."""
+
+_UNCOUNTED: Final = frozenset(page.act for page in signing.PAGES)
+"""Whoever acts too much can still sign out."""
+
+R = TypeVar("R")
+
 _log = logging.getLogger("gpugoblin.coordinator.web")
 
 PAGES: Final[tuple[Page, ...]] = (
@@ -47,16 +58,18 @@ def site_routes(service: Service, gate: Gate) -> list[BaseRoute]:
     ]
     routes.append(Route("/language", site.language, methods=["POST"]))
     files = StaticFiles(directory=_STATIC)
+    names = frozenset(path.name for path in _STATIC.iterdir())
 
     async def static(request: Request) -> Response:
         gate.admit(request)
         name = str(request.path_params["name"])
+        if name not in names:
+            raise HTTPException(404)
         response = await files.get_response(name, request.scope)
         response.headers["Cache-Control"] = f"public, max-age={_STATIC_S}"
-        response.headers["X-Content-Type-Options"] = "nosniff"
         return response
 
-    routes.append(Route("/static/{name}", static, methods=["GET"]))
+    routes.append(Route("/static/{name}", site.guarded(static), methods=["GET"]))
     return routes
 
 
@@ -81,7 +94,7 @@ class _Site:
                 forms.set_cookie(response, forms.VISITOR, visit.visitor, _VISITOR_S)
             return response
 
-        return self._guarded(answer)
+        return self.guarded(answer)
 
     async def language(self, request: Request) -> Response:
         async def answer(request: Request) -> Response:
@@ -93,7 +106,7 @@ class _Site:
                 forms.set_cookie(response, forms.LANGUAGE, fields["language"], _VISITOR_S)
             return response
 
-        return await self._guarded(answer)(request)
+        return await self.guarded(answer)(request)
 
     async def _visit(self, request: Request) -> Visit:
         address, now_s = self._gate.admit(request)
@@ -131,7 +144,7 @@ class _Site:
     async def _posted(self, act: Act, show: Show, visit: Visit) -> Response:
         try:
             visit.given = await self._fields(visit)
-            return await act(self._service, visit)
+            return await act(_signed(self._service, visit, act), visit)
         except GoblinError as error:
             visit.error = error
             response = await show(self._service, visit)
@@ -150,7 +163,7 @@ class _Site:
         forms.check_token(fields.pop("token", ""), visit.token)
         return fields
 
-    def _guarded(
+    def guarded(
         self, answer: Callable[[Request], Awaitable[Response]]
     ) -> Callable[[Request], Awaitable[Response]]:
         async def endpoint(request: Request) -> Response:
@@ -158,15 +171,57 @@ class _Site:
                 response = await answer(request)
             except GoblinError as error:
                 response = refused_page(request, error, status_of(error))
+            except HTTPException:
+                raise
             except ClientDisconnect:
                 return Response(status_code=400)
             except Exception:  # the edge of the process: the sender learns nothing of our insides
-                _log.exception("%s %s failed", request.method, request.url.path)
+                _log.exception("%s %r failed", request.method, path_of(request))
                 response = refused_page(request, CoordinatorError("coordinator_internal"), 500)
-            response.headers.update(HEADERS)
+            for name, value in HEADERS.items():
+                response.headers.setdefault(name, value)
             return response
 
         return endpoint
+
+
+class _SignedService(Service):
+    """A service whose transactions first look whether their sender may still act.
+
+    The session was read in a transaction of its own: between that and this one, another request may
+    have deleted the account, ended the session, or taken the operator's role or the name away.
+    """
+
+    __slots__ = ("_is_counted", "_visit")
+
+    def __init__(self, service: Service, visit: Visit, act: Act) -> None:
+        Service.__init__(
+            self, service.house, service.store, service.clock, service.rng, service.version,
+            service.kept,
+        )  # fmt: skip
+        self._visit = visit
+        self._is_counted = act not in _UNCOUNTED
+
+    async def transact(self, work: Callable[[Transaction], R]) -> R:
+        visit = self._visit
+
+        def checked(tx: Transaction) -> R:
+            person = visit.person
+            if person is not None and not signin.is_still(tx, visit.session, person):
+                raise CoordinatorError("form_foreign")
+            if person is not None and not person.is_operator and self._is_counted:
+                refused_s = take_stored(tx, visit.now_s, "act", person.account, _ACTS, 1.0)
+                if refused_s:
+                    raise CoordinatorError(
+                        "coordinator_rate_limited", scope="account", wait_s=refused_s
+                    )
+            return work(tx)
+
+        return await Service.transact(self, checked)
+
+
+def _signed(service: Service, visit: Visit, act: Act) -> Service:
+    return service if visit.person is None else _SignedService(service, visit, act)
 
 
 def refused_page(request: Request, error: GoblinError, status: int) -> Response:
@@ -184,6 +239,6 @@ def _missing(visit: Visit) -> Response:
     visit.error = CoordinatorError(
         "coordinator_route_unknown",
         method=visit.request.method[:16],
-        path=visit.request.url.path[:200],
+        path=path_of(visit.request)[:200],
     )
     return render(visit, "refused.html", 404)

@@ -24,7 +24,7 @@ from server_stub.coordinator.handlers.signin import Person
 from server_stub.coordinator.web.charts import short
 from server_stub.coordinator.web.languages import LANGUAGES, translations
 
-__all__ = ["HEADERS", "Visit", "go", "render", "said"]
+__all__ = ["HEADERS", "Visit", "go", "path_of", "render", "said"]
 
 _HERE: Final = Path(__file__).parent
 
@@ -67,7 +67,7 @@ class Visit:
 
     def parameter(self, name: str) -> str:
         """A part of the path."""
-        return str(self.request.path_params[name])
+        return str(self.request.path_params[name]).replace("\0", "\ufffd")  # PostgreSQL has no NUL
 
 
 def render(visit: Visit, template: str, status: int = 200, **facts: Any) -> Response:
@@ -79,7 +79,7 @@ def render(visit: Visit, template: str, status: int = 200, **facts: Any) -> Resp
         given=_Given(visit.given),
         error=None if visit.error is None else said(visit.error, visit.language),
         languages=LANGUAGES,
-        here=visit.request.url.path,
+        here=path_of(visit.request),
         **facts,
     )
     return HTMLResponse(text, status)
@@ -100,6 +100,11 @@ class _Given(dict[str, str]):
 
     def __missing__(self, name: str) -> str:
         return ""
+
+
+def path_of(request: Request) -> str:
+    """The path that was asked for. Not `request.url`: a sender's Host header is part of that."""
+    return str(request.scope["path"])
 
 
 def go(place: str) -> Response:

@@ -229,7 +229,9 @@ class BothStores(RuleBasedStateMachine):
     def sign_in(self, who: int, is_right: bool) -> None:
         def work(desk: Desk) -> Any:
             mailbox = f"p{who}@example.org"
-            ask = signin.ask_code(desk.house, desk.tx, desk.now_s, desk.rng, mailbox, "en")
+            ask = signin.ask_code(
+                desk.house, desk.tx, desk.now_s, desk.rng, mailbox, "en", "192.0.2.1"
+            )
             row = desk.tx.row("SELECT words_letter FROM mail ORDER BY number DESC LIMIT 1")
             digits = "".join(one for one in (row or ("",))[0] if one.isdecimal())[:8]
             code = digits if is_right else "00000000"

@@ -47,3 +47,12 @@ def test_one_network_cannot_fill_the_inbox(desk: Desk) -> None:
 def test_too_short_to_be_of_use(desk: Desk) -> None:
     with pytest.raises(CoordinatorError, match="words_too_short"):
         send(desk, words="bad")
+
+
+def test_all_networks_together_cannot_fill_it_either(desk: Desk) -> None:
+    for count in range(500):
+        send(desk, address=f"198.{18 + count // 250}.{count % 250}.1")
+    with pytest.raises(CoordinatorError, match="coordinator_rate_limited"):
+        send(desk, address="203.0.113.1")
+    desk.now_s += 60
+    send(desk, address="203.0.113.1")

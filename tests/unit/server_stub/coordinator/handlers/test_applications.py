@@ -122,3 +122,13 @@ def test_lists_by_account_and_state(desk: Desk) -> None:
     found = applications.applications(desk.tx, account=bob.account)
     assert [one.state for one in found] == ["withdrawn"]
     assert len(applications.applications(desk.tx, state="waiting")) == 1
+
+
+def test_applying_and_withdrawing_has_an_end(desk: Desk) -> None:
+    ann = someone(desk, "ann")
+    someone(desk, "boss", "operator")
+    for _ in range(6):
+        applications.withdraw(desk.tx, desk.now_s, ann, apply(desk, ann))
+    with pytest.raises(CoordinatorError, match="coordinator_rate_limited"):
+        apply(desk, ann)
+    assert desk.tx.row("SELECT COUNT(*) FROM mail") == (6,)

@@ -174,3 +174,14 @@ def test_a_revoked_grant_is_listed_until_it_would_have_ended(desk: Desk) -> None
     assert listed(other).revoked == ()
     desk.now_s += 3600
     assert (listed(lab).number, listed(lab).revoked) == (3, ())
+
+
+def test_receipts_of_a_suspended_lab_wait(desk: Desk) -> None:
+    lab = desk.lab()
+    device = desk.device()
+    batch = ReceiptBatch(lab.name, (lab.receipt(device, device.grant()),))
+    desk.tx.execute("UPDATE lab SET suspended_s = ?", desk.now_s)
+    assert desk.refused(node.receipts, lab.key, batch) == "coordinator_lab_suspended"
+    assert desk.tx.rows("SELECT 1 FROM receipt") == []
+    desk.tx.execute("UPDATE lab SET suspended_s = NULL")
+    assert desk.ask(node.receipts, lab.key, batch, "192.0.2.1").booked == 1

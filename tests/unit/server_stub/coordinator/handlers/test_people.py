@@ -101,3 +101,68 @@ def test_export_can_be_written_as_json(desk: Desk) -> None:
     assert found["machines"][0]["device"] == device
     assert found["credits"][0]["units"] == 2.5
     assert asdict(people.machines(desk.tx, desk.now_s, person(desk).account)[0])["cards"] == 1
+
+
+def test_closing_ends_devices_beyond_those_that_are_listed(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(people, "MAX_MACHINES", 1)
+    for _ in range(3):
+        desk.device("ann")
+    people.close(desk.tx, desk.now_s, person(desk))
+    assert desk.tx.rows("SELECT device FROM device WHERE revoked_s IS NULL") == []
+
+
+def owned_lab(desk: Desk) -> Lab:
+    """A lab that came of an application of ann's."""
+    lab = desk.lab()
+    ann = person(desk)
+    desk.tx.execute(
+        "INSERT INTO application (application, account, person, affiliation, words_project,"
+        " words_purpose, words_ethics, state, created_s)"
+        " VALUES ('application_1', ?, 'Ann', 'U', 'p', 'p', 'e', 'approved', ?)",
+        ann.account, desk.now_s,
+    )  # fmt: skip
+    desk.tx.execute("UPDATE lab SET application = 'application_1', words_public = 'by Ann'")
+    return lab
+
+
+def test_closing_suspends_the_labs_and_ends_their_grants(desk: Desk) -> None:
+    lab = owned_lab(desk)
+    device = desk.device("bob")
+    device.grant()
+    people.close(desk.tx, desk.now_s, person(desk))
+    row = desk.tx.row("SELECT suspended_s, words_public FROM lab WHERE lab = ?", lab.name)
+    assert row == (desk.now_s, "")
+    assert desk.tx.rows("SELECT 1 FROM card_grant WHERE revoked_s IS NULL") == []
+    assert device.contact((1,)).grants == ()
+
+
+def test_closing_leaves_no_code_to_the_mailbox(desk: Desk) -> None:
+    ann = person(desk)
+    desk.tx.execute(
+        "INSERT INTO login_code (ask, mailbox, code, language, tries_left, expires_s)"
+        " VALUES ('a', ?, 'c', 'en', 5, ?)",
+        ann.mailbox, desk.now_s + 600,
+    )  # fmt: skip
+    people.close(desk.tx, desk.now_s, ann)
+    assert desk.tx.rows("SELECT mailbox FROM login_code") == []
+
+
+def test_the_export_has_labs_reports_and_grants(desk: Desk) -> None:
+    lab = owned_lab(desk)
+    device = desk.device("ann")
+    grant = device.grant()
+    ann = person(desk)
+    desk.tx.execute(
+        "INSERT INTO abuse_report (report, account, words_report, created_s)"
+        " VALUES ('report_1', ?, 'what I saw', ?)",
+        ann.account, desk.now_s,
+    )  # fmt: skip
+    found = people.export(desk.tx, desk.now_s, ann)
+    assert [one["lab"] for one in found["labs"]] == [lab.name]
+    assert [one["words_report"] for one in found["reports"]] == ["what I saw"]
+    assert [(one["device"], one["expires_s"]) for one in found["grants"]] == [
+        (device.name, grant.exp)
+    ]
+    assert found["account"]["role"] == "contributor"

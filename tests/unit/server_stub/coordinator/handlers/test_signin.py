@@ -18,10 +18,10 @@ def desk(desk: Desk) -> Desk:
     return Desk(desk.tx, mail_host="127.0.0.1")
 
 
-def ask(desk: Desk, mailbox: str = ANN) -> tuple[str, str]:
+def ask(desk: Desk, mailbox: str = ANN, address: str = "192.0.2.1") -> tuple[str, str]:
     """The browser's secret and the code of the letter, or "" when none was written."""
     before = desk.tx.row("SELECT COALESCE(MAX(number), 0) FROM mail")
-    secret = signin.ask_code(desk.house, desk.tx, desk.now_s, desk.rng, mailbox, "en")
+    secret = signin.ask_code(desk.house, desk.tx, desk.now_s, desk.rng, mailbox, "en", address)
     row = desk.tx.row("SELECT number, words_letter FROM mail ORDER BY number DESC LIMIT 1")
     if row is None or before is None or row[0] == before[0]:
         return secret, ""
@@ -160,3 +160,55 @@ def test_a_closed_account_has_no_session(desk: Desk) -> None:
 def test_random_secrets_are_nobody(desk: Desk) -> None:
     assert person(desk, "session_x") is None
     assert person(desk, "") is None
+
+
+@pytest.mark.parametrize(
+    "mailbox",
+    [
+        "=?utf-8?q?v=40example.net=2C?=@x.org",
+        "=?a?q?ann?=@example.org",
+        "=?utf-8?b?/w==?=@x.org",
+        "a=?b@x.org",
+        "a..b@x.org",
+        ".a@x.org",
+        "a.@x.org",
+        "a" * 65 + "@x.org",
+    ],
+)
+def test_a_mailbox_has_no_second_spelling(mailbox: str) -> None:
+    with pytest.raises(CoordinatorError, match="mailbox_malformed"):
+        signin.mailbox_of(mailbox)
+
+
+def test_upper_case_brings_no_more_letters(desk: Desk) -> None:
+    spelled = [ANN, "Ann@example.org", "ANN@example.org", "aNN@example.org"]
+    assert [bool(ask(desk, mailbox)[1]) for mailbox in spelled] == [True, True, True, False]
+
+
+def test_one_network_asks_for_so_many_letters(desk: Desk) -> None:
+    for count in range(60):
+        assert ask(desk, f"box-{count}@example.org")[1]
+    with pytest.raises(CoordinatorError, match="coordinator_rate_limited"):
+        ask(desk, ANN, "192.0.2.77")
+    assert ask(desk, ANN, "198.51.100.1")[1]
+
+
+def test_digits_of_full_width_are_digits(desk: Desk) -> None:
+    secret, code = ask(desk)
+    wide = "".join(chr(ord(digit) + 0xFEE0) for digit in code if digit != " ")
+    assert redeem(desk, secret, wide).startswith("session_")
+
+
+def test_a_session_that_changed_is_not_still_the_same(desk: Desk) -> None:
+    session = enter(desk)
+    ann = person(desk, session)
+    assert ann is not None
+    assert signin.is_still(desk.tx, session, ann)
+    assert not signin.is_still(desk.tx, "session_other", ann)
+    for change in ("role = 'operator'", "name = 'other'", "closed_s = 1.0"):
+        with desk.tx.nested():
+            desk.tx.execute(f"UPDATE account SET {change}")  # noqa: S608 - our own words
+            assert not signin.is_still(desk.tx, session, ann), change
+        desk.tx.execute(
+            "UPDATE account SET role = ?, name = ?, closed_s = NULL", ann.role, ann.name
+        )

@@ -72,3 +72,13 @@ def test_a_letter_refused_for_good_is_dropped_and_the_others_go(
 def test_a_letter_cannot_add_headers() -> None:
     with pytest.raises(ValueError, match=r"linefeed|newline|return"):
         message_of(Letter(1, "ann@x.org", "s\nBcc: all@x.org", "w", 0), "g@x.org")
+
+
+def test_a_letter_that_cannot_be_written_does_not_stop_the_others(
+    desk: Desk, boxes: Mailboxes
+) -> None:
+    outbox.queue(desk.tx, desk.now_s, "bob@example.org", "two\nlines", "w")
+    outbox.queue(desk.tx, desk.now_s, "ann@example.org", "s", "w")
+    assert asyncio.run(post(desk, boxes.port).empty()) == 1
+    assert [to for to, _ in boxes.letters] == ["ann@example.org"]
+    assert outbox.waiting(desk.tx) == 0

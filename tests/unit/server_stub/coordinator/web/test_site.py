@@ -188,3 +188,100 @@ def test_static_files_have_no_way_out(front: Front) -> None:
     assert front.send("GET", "/static/site.css").status == 200
     assert front.send("GET", "/static/..%2f..%2fstore.py").status == 404
     assert front.send("GET", "/static/nothing.css").status == 404
+
+
+def test_a_host_header_of_nonsense_is_no_part_of_the_path(ann: Browser) -> None:
+    for host in ("[", "x/?y", "x#", 'test/">'):
+        ann.headers["Host"] = host
+        page = ann.get("/account")
+        assert page.status == 200, host
+        assert 'name="place" value="/account"' in page.body.decode()
+        ann.headers["Accept"] = "text/html"
+        assert ann.get("/nothing-there").status == 404
+
+
+def test_a_malformed_origin_is_foreign(ann: Browser) -> None:
+    assert ann.post("/account", {"name": "ann"}, Origin="http://[").status == 403
+
+
+def test_no_character_that_databases_refuse_comes_through(boss: Browser, ann: Browser) -> None:
+    assert ann.post("/report", {"lab": "a\0b", "report": "x" * 40}).status == 400
+    assert boss.get("/operator/applications/a\0b").status == 404
+
+
+def test_files_are_those_that_there_are(front: Front) -> None:
+    browser = Browser(front)
+    assert browser.get("/static/site.css").headers["cache-control"] == "public, max-age=3600"
+    for name in ("\0", "x" * 5000, "..", "site.css\0", ""):
+        assert browser.get(f"/static/{name}").status == 404, name
+
+
+def test_files_are_limited_in_rate_like_pages(front: Front) -> None:
+    narrow = Front(front.store, front.clock, {"requests_burst": 1, "requests_per_s": 0.01})
+    browser = Browser(narrow)
+    assert [browser.get("/static/site.css").status for _ in range(2)] == [200, 429]
+
+
+def test_forms_of_one_account_have_a_rate_but_it_can_sign_out(ann: Browser) -> None:
+    replies = [ann.post("/account", {"name": "ann"}).status for _ in range(121)]
+    assert replies == [303] * 120 + [429]
+    # The form to sign out stands on another page; its token is the same.
+    token = re.findall(r'name="token" value="([^"]*)"', ann.get("/account").body.decode())[0]
+    headers = {"Content-Type": "application/x-www-form-urlencoded", "Origin": "https://test"}
+    assert ann._ask("POST", "/signout", f"token={token}".encode(), headers).status == 303
+    assert ann.get("/account").headers["location"] == "/signin"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE account SET closed_s = 1.0 WHERE mailbox = 'ann@example.org'",
+        "DELETE FROM session",
+        "UPDATE account SET name = 'other' WHERE mailbox = 'ann@example.org'",
+    ],
+)
+def test_what_changed_since_the_session_was_read_stops_the_act(
+    front: Front, ann: Browser, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    parse = forms.parse_form
+
+    def meanwhile(body: bytes) -> dict[str, str]:
+        front.store.submit(lambda tx: tx.execute(change)).result(10)
+        return parse(body)
+
+    monkeypatch.setattr(forms, "parse_form", meanwhile)
+    assert ann.post("/research/apply", APPLICATION).status == 403
+    assert front.store.submit(lambda tx: tx.rows("SELECT 1 FROM application")).result(10) == []
+
+
+def test_an_operator_who_was_demoted_meanwhile_revokes_nothing(
+    front: Front, boss: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parse = forms.parse_form
+
+    def meanwhile(body: bytes) -> dict[str, str]:
+        demote = "UPDATE account SET role = 'contributor'"
+        front.store.submit(lambda tx: tx.execute(demote)).result(10)
+        return parse(body)
+
+    monkeypatch.setattr(forms, "parse_form", meanwhile)
+    assert boss.post("/operator/machines", {"device": "device_x"}).status == 403
+
+
+@pytest.mark.parametrize(
+    ("path", "fields"),
+    [("/operator/applications/{}", {"act": "approve"}), ("/machines", {"act": "revoke"})],
+)
+def test_what_cannot_be_undone_asks_for_a_new_sign_in(
+    front: Front, boss: Browser, path: str, fields: dict[str, str]
+) -> None:
+    ann = Browser(front)
+    ann.sign_in("ann@example.org")
+    ann.post("/research/apply", APPLICATION)
+    row = front.store.submit(lambda tx: tx.row("SELECT application FROM application")).result(10)
+    front.clock.now_s += 901.0
+    reply = boss.post(path.format(*row), {"device": "device_x", **fields})
+    assert reply.status == 403
+    assert "Sign in again" in reply.text
+    states = front.store.submit(lambda tx: tx.rows("SELECT state FROM application")).result(10)
+    assert states == [("waiting",)]
