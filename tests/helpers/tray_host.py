@@ -116,7 +116,7 @@ class Desk:
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self, *words: str) -> subprocess.Popen[bytes]:
-        code = "import sys; from app.ui.main import command; sys.exit(command(sys.argv[1:]))"
+        code = "import sys; from app.commands import app; sys.exit(app(sys.argv[1:]))"
         directory = str(self.served.directory)
         return subprocess.Popen(
             [
