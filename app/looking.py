@@ -14,7 +14,7 @@ import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
@@ -185,10 +185,8 @@ def _history(options: argparse.Namespace, control: ControlClient) -> int:
         print(f"Wrote {len(rows)} stretches to {options.csv}.")
         return 0
     since_s = max(0.0, time.time() - options.days * DAY_S)
-    by = "run" if options.runs else "day"
-    answer = control.ask(
-        History(control.number(), since_s, by=by, limit=PAGE_ROWS)  # type: ignore[arg-type]
-    )
+    by: Literal["run", "day"] = "run" if options.runs else "day"
+    answer = control.ask(History(control.number(), since_s, by=by, limit=PAGE_ROWS))
     rows = list(answer.rows) if isinstance(answer, HistoryIs) else []
     if options.json:
         _print_json(rows)

@@ -100,6 +100,7 @@ class Owner:
         for each in rulings:
             event = RulingChanged(
                 card=each.card,
+                # The names of `Ruling` are the words of the event.
                 ruling=each.ruling.name,  # type: ignore[arg-type]
                 is_draining=each.is_draining,
                 duty_percent=each.duty_percent,

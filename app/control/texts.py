@@ -41,7 +41,8 @@ def speak(language: str) -> None:
     path = CATALOGS / f"{language}.po"
     if language == "en" or language not in LANGUAGES or not path.is_file():
         return
-    import polib  # type: ignore[import-untyped]  # here, since English needs none of it
+    # Here, since English needs none of it. The package says no types of its own.
+    import polib  # type: ignore[import-untyped]
 
     for entry in polib.pofile(str(path)):
         if entry.msgstr and not entry.fuzzy:

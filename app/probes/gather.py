@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from app.policy.snapshot import NetworkFacts
-from app.probes.board import FactBoard, Report
+from app.probes.board import FactBoard, Health, Report
 from app.probes.cards import CardProbe
 from app.probes.desktop.bus import Bus, BusFault, bus_address
 from app.probes.desktop.follow import follow
@@ -170,9 +170,9 @@ class Probes:
         elif name == "power":
             self.parts.put_supplies(seen, why)
         else:
-            health = "unknown" if why else "well"
+            health: Health = "unknown" if why else "well"
             source_name = getattr(probe, "source", name)
-            self._board.tell(Report(name, health, source_name, why), seen)  # type: ignore[arg-type]
+            self._board.tell(Report(name, health, source_name, why), seen)
 
     async def _check(self) -> None:
         while True:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from app.policy.snapshot import NetworkFacts, PlayFacts, PowerFacts
-from app.probes.board import Report, Tell
+from app.probes.board import Health, Report, Tell
 from app.probes.desktop.logind import Seen
 from app.probes.desktop.supplies import DesktopPower
 from app.probes.idle.merge import Desktop, merge
@@ -166,6 +166,6 @@ class Parts:
             return
         day_bytes, month_bytes = self.traffic()
         facts = replace(self._network, day_bytes=day_bytes, month_bytes=month_bytes)
-        health = "absent" if facts.metered == "untold" else "well"
+        health: Health = "absent" if facts.metered == "untold" else "well"
         line = "nothing here tells whether the network is metered" if health == "absent" else ""
-        self.tell(Report("network", health, source, line), facts)  # type: ignore[arg-type]
+        self.tell(Report("network", health, source, line), facts)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from PySide6.QtCore import QSize, Qt
-from PySide6.QtGui import QCloseEvent, QKeySequence, QShortcut
+from PySide6.QtGui import QCloseEvent, QKeySequence, QShortcut, QShowEvent
 from PySide6.QtWidgets import (
     QHBoxLayout,
     QLabel,
@@ -99,8 +99,8 @@ class Window(QMainWindow):
         self.raise_()
         self.activateWindow()
 
-    def showEvent(self, event: object) -> None:
-        super().showEvent(event)  # type: ignore[arg-type]
+    def showEvent(self, event: QShowEvent) -> None:
+        super().showEvent(event)
         self._turned(self._list.currentRow())
 
     def closeEvent(self, event: QCloseEvent) -> None:

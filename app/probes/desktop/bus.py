@@ -52,7 +52,7 @@ def plain(value: object) -> Any:
 
 
 def bus_address(kind: str, environment: Mapping[str, str]) -> str:
-    """Where a bus listens; empty where this session has none. No bus is ever launched."""
+    """Where a bus listens; empty where this login has none. No bus is ever launched."""
     if kind == "system":
         return environment.get("DBUS_SYSTEM_BUS_ADDRESS", f"{_UNIX}/run/dbus/system_bus_socket")
     given = environment.get("DBUS_SESSION_BUS_ADDRESS", "")

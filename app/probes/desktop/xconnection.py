@@ -29,7 +29,7 @@ class XError(Exception):
 
 
 def display_number(environment: Mapping[str, str]) -> int | None:
-    """The number of the local display; None when this session has none here."""
+    """The number of the local display; None when this login has none here."""
     name = environment.get("DISPLAY", "")
     host, _, rest = name.rpartition(":")
     number = rest.partition(".")[0]
@@ -91,7 +91,7 @@ class XConnection:
         """
         number = display_number(environment)
         if number is None:
-            raise XError("this session has no local display")
+            raise XError("this login has no local display")
         try:
             async with asyncio.timeout(LIMIT_S):
                 reader, writer = await asyncio.open_unix_connection(

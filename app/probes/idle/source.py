@@ -20,7 +20,7 @@ DESKTOP_SOURCES: Final[tuple[SourceName, ...]] = (
     "idle_detect",
     "logind",
 )
-"""Those that speak for the desktop of this session, the best first."""
+"""Those that speak for the desktop of this login, the best first."""
 
 
 @dataclass(frozen=True, slots=True)

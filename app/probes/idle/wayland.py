@@ -33,7 +33,7 @@ class NotifierAbsent(Exception):
 
 
 def display_path(environment: Mapping[str, str]) -> Path | None:
-    """Where the compositor listens; None when this session has none."""
+    """Where the compositor listens; None when this login has none."""
     name = environment.get("WAYLAND_DISPLAY", "")
     if not name:
         return None

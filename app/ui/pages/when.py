@@ -95,8 +95,7 @@ class WhenPage(SettingsPage):
             self.context.tell(_("A week without hours: use Pause or Stop on the page Now instead."))
             self.show_values()
             return
-        changes: dict[str, object] = {SPANS: spans, "profile": "custom"}
-        self.context.store.set(changes)  # type: ignore[arg-type]
+        self.context.store.set({SPANS: spans, "profile": "custom"})
 
     def _quick_buttons(self) -> QHBoxLayout:
         row = QHBoxLayout()

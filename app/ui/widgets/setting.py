@@ -7,6 +7,7 @@ code. Must not: send anything; `chosen` says what the owner wants.
 from __future__ import annotations
 
 from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import (
     QCheckBox,
     QComboBox,
@@ -127,7 +128,7 @@ class SettingRow(QWidget):
         if value != self._shown:
             self.chosen.emit(self.setting.name, value)
 
-    def keyPressEvent(self, event: object) -> None:
+    def keyPressEvent(self, event: QKeyEvent) -> None:
         # Enter in a field means `done`, not `press a button elsewhere`.
-        if getattr(event, "key", lambda: 0)() not in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
-            super().keyPressEvent(event)  # type: ignore[arg-type]
+        if event.key() not in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
+            super().keyPressEvent(event)
