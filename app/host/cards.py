@@ -37,6 +37,8 @@ LIMIT_S: Final = 20.0
 MOST_DRIVERS: Final = 16
 MOST_BYTES: Final = 256 * 1024
 NVIDIA: Final = 0x10DE
+NVIDIA_NODE: Final = Path("/dev/nvidiactl")
+"""There when NVIDIA's module is loaded and found a card."""
 
 Kind = Literal["discrete", "integrated", "virtual", "software", "other"]
 _Text = Annotated[str, Meta(max_length=300)]
@@ -129,12 +131,16 @@ def listing_environment(driver_file: Path) -> dict[str, str]:
 
 
 def find_cards(
-    drivers: Sequence[Path] | None = None, command: Sequence[str] = (), limit_s: float = LIMIT_S
+    drivers: Sequence[Path] | None = None,
+    command: Sequence[str] = (),
+    limit_s: float = LIMIT_S,
+    nvidia_node: Path = NVIDIA_NODE,
 ) -> Discovery:
     """Asks all drivers at once; takes half a second, at most `limit_s`.
 
     Args:
         command: the child's, for tests.
+        nvidia_node: what is there when NVIDIA's driver ought to have a card.
     """
     chosen = driver_files() if drivers is None else tuple(drivers)
     if chosen and not command and importlib.util.find_spec(PACKAGE) is None:
@@ -150,6 +156,9 @@ def find_cards(
         except EngineError as error:
             troubles.append(error)
             continue
+        # Most drivers are installed without their hardware; NVIDIA's says by its node that it is.
+        if not found and driver.name.startswith("nvidia") and nvidia_node.exists():
+            troubles.append(EngineError("card_driver_silent", driver=driver.name))
         for card in found:
             known = cards.get(card.identity)
             # Two drivers may serve one card: the first that can be computed with is taken.

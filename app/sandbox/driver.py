@@ -29,6 +29,9 @@ LDCONFIG: Final = "/sbin/ldconfig"
 _PLACES: Final = ("/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib", "/usr/local/lib")
 _MOST_BYTES: Final = 64 * 1024
 
+DISPATCHER: Final = "libEGL.so.1"
+"""NVIDIA's Vulkan driver opens it by name, without a display too, and has no card without it."""
+
 # NVIDIA's driver opens these by name; the rest of its libraries draw, encode or talk to a display.
 _NVIDIA: Final = re.compile(
     r"lib(GLX_nvidia|EGL_nvidia|nvidia-(glcore|eglcore|tls|glsi|glvkspirv|gpucomp|rtcore"
@@ -72,7 +75,7 @@ def driver_files(registration: Path) -> tuple[SourceFile, ...]:
     text, library = _registered(registration)
     files = [*_binding(), SourceFile(f"system/{LOADER}", _found(registration, LOADER))]
     files.append(SourceFile(f"system/{library.name}", Path(os.path.realpath(library))))
-    files += _companions(library)
+    files += _companions(registration, library)
     files.append(SourceFile(REGISTRATION, registration, text=text))
     return tuple(files)
 
@@ -154,12 +157,17 @@ def _cached(name: str) -> list[Path]:
     return found
 
 
-def _companions(library: Path) -> Iterator[SourceFile]:
-    """What NVIDIA's driver opens beside itself: files of the very same version."""
+def _companions(registration: Path, library: Path) -> Iterator[SourceFile]:
+    """What NVIDIA's driver opens beside itself: files of the very same version, and one of GLVND's.
+
+    Raises:
+        EngineError: `card_driver_missing`.
+    """
     real = Path(os.path.realpath(library))
     version = real.name.partition(".so.")[2]
     if not real.name.startswith("libGLX_nvidia") or not version:
         return
+    yield SourceFile(f"system/{DISPATCHER}", _found(registration, DISPATCHER))
     for path in sorted(real.parent.iterdir()):
         if path.name.endswith(f".so.{version}") and _NVIDIA.fullmatch(path.name):
             yield SourceFile(f"system/{path.name}", path)

@@ -90,6 +90,11 @@ CODES: dict[str, ErrorCode] = {
         next_step="Reinstall or upgrade that driver and the loader (sudo apt install libvulkan1); "
         "its cards are not lent until it answers.",
     ),
+    "card_driver_silent": ErrorCode(
+        what="NVIDIA's module has a card, but its Vulkan driver {driver} shows none.",
+        next_step="Install what that driver opens (sudo apt install libegl1), and see that "
+        "`nvidia-smi` shows the card.",
+    ),
     "card_package_missing": ErrorCode(
         what="Graphics drivers are installed, but not the Python package {package} that asks them.",
         next_step="Install it: pip install 'gpugoblin[app,vulkan]'. All else is lent without it.",
@@ -97,7 +102,7 @@ CODES: dict[str, ErrorCode] = {
     "card_driver_missing": ErrorCode(
         what="The graphics driver {driver} cannot be given to an engine: {reason}.",
         next_step="Install the driver's Vulkan part: sudo apt install mesa-vulkan-drivers (AMD, "
-        "Intel, software), or the package of NVIDIA's driver with libGLX_nvidia.so.0.",
+        "Intel, software), or the package of NVIDIA's driver with libGLX_nvidia.so.0 and libegl1.",
     ),
     "card_node_missing": ErrorCode(
         what="The card {card} has no device node {node} that this user may open.",

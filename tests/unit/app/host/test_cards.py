@@ -55,6 +55,18 @@ def test_of_two_drivers_the_one_that_can_compute_serves_a_card() -> None:
     assert [card.driver for card in found([CARD], [unsuited]).cards] == ["radv"]
 
 
+def test_a_driver_of_nvidia_that_shows_no_card_of_a_loaded_module_is_a_line(tmp_path: Path) -> None:
+    driver = Path("/drivers/nvidia_icd.json")
+    child = [sys.executable, "-I", "-c", "print('[]')"]
+    node = tmp_path / "nvidiactl"
+    assert find_cards([driver], child, nvidia_node=node).troubles == ()
+    node.touch()
+    (trouble,) = find_cards([driver], child, nvidia_node=node).troubles
+    assert trouble.code == "card_driver_silent"
+    assert "libegl1" in trouble.next_step
+    assert find_cards([Path("/drivers/radeon.json")], child, nvidia_node=node).troubles == ()
+
+
 def test_nvidia_is_named_as_its_own_tools_name_it() -> None:
     card = FoundCard(**{**CARD, "vendor": 0x10DE, "uuid": "0123456789abcdef0123456789abcdef"})
     assert card.identity == "GPU-01234567-89ab-cdef-0123-456789abcdef"

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from app.sandbox import driver
 from app.sandbox.driver import REGISTRATION, card_environment, driver_files
 from gpugoblin.errors import EngineError
 from tests.helpers.software_card import only_software
@@ -37,8 +38,12 @@ def test_a_library_beside_the_registration(tmp_path: Path) -> None:
     assert "system/libvulkan_x.so" in targets
 
 
-def test_nvidia_brings_what_it_opens_by_name_and_of_its_version_only(tmp_path: Path) -> None:
+def test_nvidia_brings_what_it_opens_by_name_and_of_its_version_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     only_software()
+    monkeypatch.setattr(driver, "_PLACES", (str(tmp_path), *driver._PLACES))
+    (tmp_path / "libEGL.so.1").touch()
     for name in (
         "libGLX_nvidia.so.580.1", "libnvidia-glcore.so.580.1", "libnvidia-gpucomp.so.580.1",
         "libnvidia-glcore.so.570.9", "libnvidia-encode.so.580.1",
@@ -49,7 +54,7 @@ def test_nvidia_brings_what_it_opens_by_name_and_of_its_version_only(tmp_path: P
     targets = {each.target for each in driver_files(registered(tmp_path, library))}
     assert {
         "system/libGLX_nvidia.so.0", "system/libnvidia-glcore.so.580.1",
-        "system/libnvidia-gpucomp.so.580.1",
+        "system/libnvidia-gpucomp.so.580.1", "system/libEGL.so.1",
     } <= targets  # fmt: skip
     assert "system/libnvidia-glcore.so.570.9" not in targets
     assert "system/libnvidia-encode.so.580.1" not in targets
