@@ -1,0 +1,21 @@
+"""`gpugoblin node serve`: the service, until SIGTERM."""
+
+from __future__ import annotations
+
+import argparse
+
+from server_stub.node.commands.common import Commands, add, settings_of
+
+__all__ = ["register", "run"]
+
+
+def register(commands: Commands) -> None:
+    add(commands, "serve", run, "run the lab node")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Returns when the node has ended."""
+    from server_stub.node.service import serve  # heavy: only the service needs it
+
+    serve(settings_of(arguments))
+    return 0
