@@ -26,6 +26,7 @@ __all__ = [
     "SettingsError",
     "StoreError",
     "VerifyError",
+    "WebError",
     "WireError",
 ]
 
@@ -105,6 +106,10 @@ class NodeError(GoblinError):
 
 class CoordinatorError(GoblinError):
     """The coordinator refused a request."""
+
+
+class WebError(GoblinError):
+    """A page of a server refused what a browser sent."""
 
 
 class AgentError(GoblinError):

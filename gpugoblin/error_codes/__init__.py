@@ -18,6 +18,7 @@ from gpugoblin.error_codes import (
     settings,
     store,
     verify,
+    web,
     wire,
 )
 from gpugoblin.error_codes.spec import ErrorCode
@@ -36,6 +37,7 @@ FAMILIES: dict[str, dict[str, ErrorCode]] = {
     "settings": settings.CODES,
     "store": store.CODES,
     "verify": verify.CODES,
+    "web": web.CODES,
     "wire": wire.CODES,
 }
 

@@ -170,14 +170,6 @@ CODES: dict[str, ErrorCode] = {
         what="This asks for a sign-in of the last minutes, because it cannot be undone.",
         next_step="Sign in again, then repeat it.",
     ),
-    "form_malformed": ErrorCode(
-        what="The form could not be read.",
-        next_step="Load the page again and send the form from there.",
-    ),
-    "form_foreign": ErrorCode(
-        what="The form was not sent from a page of this browser's sign-in.",
-        next_step="Load the page again and send the form from there; cookies must be allowed.",
-    ),
     "operator_only": ErrorCode(
         what="Only an operator may do this.",
         next_step=_ASK_OPERATOR,

@@ -1,66 +1,20 @@
-"""Token buckets: so many at once, then so many a second.
+"""Token buckets in the database.
 
-Owns: the arithmetic, the buckets of requests in memory, and those of wrong codes in the database
-(a wrong code must count across restarts and processes; a request need not).
+Owns: the buckets of wrong codes and of what people send: such a thing must count across restarts
+and processes; a request need not (`server_stub.web.rates`).
 """
 
 from __future__ import annotations
 
-import math
-from collections import OrderedDict
-from dataclasses import dataclass
 from typing import Final
 
 from server_stub.coordinator.store import Transaction
+from server_stub.web.rates import Rate, refill, wait_s
 
-__all__ = ["Rate", "RequestBuckets", "refill", "take_stored", "wait_s"]
-
-MAX_KNOWN: Final = 50_000
-"""Buckets kept in memory; the longest unused leave first (they are full again anyway)."""
+__all__ = ["Rate", "take_stored"]
 
 _SWEEP: Final = 16
 """Full buckets that each take sweeps out of the database: more than it adds."""
-
-
-@dataclass(frozen=True, slots=True)
-class Rate:
-    """`burst` tokens at once, `per_s` of them come back each second."""
-
-    per_s: float
-    burst: float
-
-
-def refill(level: float, elapsed_s: float, rate: Rate) -> float:
-    """What a bucket with `level` holds `elapsed_s` later. A clock that went back adds nothing."""
-    return min(rate.burst, level + max(0.0, elapsed_s) * rate.per_s)
-
-
-def wait_s(level: float, rate: Rate) -> float:
-    """Whole seconds until a bucket holds a token again; at least 1."""
-    return max(1.0, math.ceil((1.0 - level) / rate.per_s))
-
-
-class RequestBuckets:
-    """Buckets by subject, in memory, bounded in number."""
-
-    def __init__(self, rate: Rate, max_known: int = MAX_KNOWN) -> None:
-        self._rate = rate
-        self._max_known = max_known
-        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
-
-    def take(self, subject: str, now_s: float) -> float:
-        """Takes a token; 0.0, or the seconds to wait when there is none."""
-        level, at_s = self._buckets.pop(subject, (self._rate.burst, now_s))
-        level = refill(level, now_s - at_s, self._rate)
-        refused_s = 0.0
-        if level < 1.0:
-            refused_s = wait_s(level, self._rate)
-        else:
-            level -= 1.0
-        self._buckets[subject] = (level, now_s)
-        if len(self._buckets) > self._max_known:
-            self._buckets.popitem(last=False)
-        return refused_s
 
 
 def take_stored(

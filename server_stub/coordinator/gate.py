@@ -17,10 +17,9 @@ from starlette.requests import Request
 from gpugoblin.clock import Clock
 from gpugoblin.errors import CoordinatorError, GoblinError, WireError
 from gpugoblin.wire.signing import check_request
-from server_stub.coordinator.buckets import Rate, RequestBuckets
 from server_stub.coordinator.house import Caller, House
-from server_stub.coordinator.pseudonyms import network_prefix
 from server_stub.coordinator.store import Store, Transaction
+from server_stub.web.rates import Rate, RequestBuckets, network_prefix
 
 __all__ = ["Gate", "Service", "read_body", "status_of"]
 

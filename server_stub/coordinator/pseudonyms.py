@@ -7,18 +7,13 @@ two labs cannot compare their lists, and nobody without the key can test a guess
 from __future__ import annotations
 
 import base64
-import ipaddress
-from typing import Final
 
 from blake3 import blake3
 
 from gpugoblin.ids import AccountId, LabId, OwnerPseudonym
+from server_stub.web.rates import network_prefix
 
-__all__ = ["network_bucket", "network_prefix", "owner_pseudonym"]
-
-_IPV4_PREFIX: Final = 24
-_IPV6_PREFIX: Final = 56
-"""What one household or office usually gets; addresses within are one network."""
+__all__ = ["network_bucket", "owner_pseudonym"]
 
 
 def owner_pseudonym(key: bytes, account: AccountId, lab: LabId) -> OwnerPseudonym:
@@ -32,19 +27,6 @@ def network_bucket(key: bytes, address: str, lab: LabId | None) -> str:
     """16 hexadecimal digits for the network of `address`, as `lab` (or the coordinator) sees it."""
     scope = b"" if lab is None else lab.encode()
     return _keyed(key, b"network", scope, network_prefix(address).encode()).hexdigest(length=8)
-
-
-def network_prefix(address: str) -> str:
-    """The /24 or /56 that an address lies in; what is no address stands for itself."""
-    try:
-        parsed = ipaddress.ip_address(address.partition("%")[0])
-    except ValueError:
-        return address
-    if isinstance(parsed, ipaddress.IPv6Address):
-        if parsed.ipv4_mapped is None:
-            return str(ipaddress.ip_network((parsed, _IPV6_PREFIX), strict=False))
-        parsed = parsed.ipv4_mapped
-    return str(ipaddress.ip_network((parsed, _IPV4_PREFIX), strict=False))
 
 
 def _keyed(key: bytes, *parts: bytes) -> blake3:

@@ -10,16 +10,16 @@ from typing import Final
 import msgspec
 from starlette.responses import Response
 
-from gpugoblin.errors import CoordinatorError
+from gpugoblin.errors import CoordinatorError, WebError
 from server_stub.coordinator.gate import Service
 from server_stub.coordinator.handlers import enrol, people
 from server_stub.coordinator.handlers.signin import Person
 from server_stub.coordinator.ledger import day_of
-from server_stub.coordinator.web import charts, forms
 from server_stub.coordinator.web.languages import DEFAULT, LANGUAGES, translations
 from server_stub.coordinator.web.public import day_names
 from server_stub.coordinator.web.route import Page
 from server_stub.coordinator.web.visit import Visit, go, render
+from server_stub.web import charts, forms
 
 __all__ = ["PAGES", "need_fresh", "person_of"]
 
@@ -30,7 +30,7 @@ LISTED_DAYS: Final = 400
 def person_of(visit: Visit) -> Person:
     """Who is signed in; the routes let nobody else come here."""
     if visit.person is None:
-        raise CoordinatorError("form_foreign")
+        raise WebError("form_foreign")
     return visit.person
 
 

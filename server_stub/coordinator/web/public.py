@@ -16,10 +16,10 @@ from server_stub.coordinator.gate import Service
 from server_stub.coordinator.handlers import abuse, applications, operator, people
 from server_stub.coordinator.ledger import MICRO, day_of
 from server_stub.coordinator.store import Transaction
-from server_stub.coordinator.web import charts
 from server_stub.coordinator.web.languages import translations
 from server_stub.coordinator.web.route import Page, Show
 from server_stub.coordinator.web.visit import Visit, go, render
+from server_stub.web import charts
 
 __all__ = ["PAGES", "day_names"]
 

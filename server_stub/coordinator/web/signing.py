@@ -12,9 +12,9 @@ from starlette.responses import Response
 from gpugoblin.errors import CoordinatorError
 from server_stub.coordinator.gate import Service
 from server_stub.coordinator.handlers import signin
-from server_stub.coordinator.web import forms
 from server_stub.coordinator.web.route import Page
 from server_stub.coordinator.web.visit import Visit, go, render
+from server_stub.web import forms
 
 __all__ = ["PAGES"]
 

@@ -9,29 +9,26 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import Final, TypeVar
 
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
-from starlette.staticfiles import StaticFiles
 
-from gpugoblin.errors import CoordinatorError, GoblinError
+from gpugoblin.errors import CoordinatorError, GoblinError, WebError
 from server_stub.coordinator.buckets import Rate, take_stored
 from server_stub.coordinator.gate import Gate, Service, read_body, status_of
 from server_stub.coordinator.handlers import signin
 from server_stub.coordinator.store import Transaction
-from server_stub.coordinator.web import forms, operators, people, public, research, signing
+from server_stub.coordinator.web import operators, people, public, research, signing
 from server_stub.coordinator.web.languages import LANGUAGES, negotiate
 from server_stub.coordinator.web.route import Act, Page, Show
 from server_stub.coordinator.web.visit import HEADERS, Visit, go, path_of, render
+from server_stub.web import forms, pages
 
 __all__ = ["PAGES", "refused_page", "site_routes"]
 
-_STATIC: Final = Path(__file__).parent / "static"
-_STATIC_S: Final = 3600
 _VISITOR_S: Final = 365 * 86_400.0
 _ACTS: Final = Rate(1 / 30.0, 120.0)
 """Accepted forms of one account: many write a line of the record, which is kept for good."""
@@ -57,17 +54,11 @@ def site_routes(service: Service, gate: Gate) -> list[BaseRoute]:
         for page in PAGES
     ]
     routes.append(Route("/language", site.language, methods=["POST"]))
-    files = StaticFiles(directory=_STATIC)
-    names = frozenset(path.name for path in _STATIC.iterdir())
+    file = pages.files(pages.STATIC)
 
     async def static(request: Request) -> Response:
         gate.admit(request)
-        name = str(request.path_params["name"])
-        if name not in names:
-            raise HTTPException(404)
-        response = await files.get_response(name, request.scope)
-        response.headers["Cache-Control"] = f"public, max-age={_STATIC_S}"
-        return response
+        return await file(request)
 
     routes.append(Route("/static/{name}", site.guarded(static), methods=["GET"]))
     return routes
@@ -156,7 +147,7 @@ class _Site:
         request = visit.request
         kind = request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
         if kind != "application/x-www-form-urlencoded":
-            raise CoordinatorError("form_malformed")
+            raise WebError("form_malformed")
         forms.check_origin(request, self._service.house.settings.public_url)
         body = await read_body(request, "form", forms.MAX_FORM_BYTES, self._service)
         fields = forms.parse_form(body)
@@ -208,7 +199,7 @@ class _SignedService(Service):
         def checked(tx: Transaction) -> R:
             person = visit.person
             if person is not None and not signin.is_still(tx, visit.session, person):
-                raise CoordinatorError("form_foreign")
+                raise WebError("form_foreign")
             if person is not None and not person.is_operator and self._is_counted:
                 refused_s = take_stored(tx, visit.now_s, "act", person.account, _ACTS, 1.0)
                 if refused_s:

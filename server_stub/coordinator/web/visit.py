@@ -14,31 +14,22 @@ from typing import Any, Final
 
 from babel.dates import format_date, format_datetime
 from babel.numbers import format_decimal
-from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
+from jinja2 import Environment
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, Response
 
 from gpugoblin.error_codes import ALL_CODES
 from gpugoblin.errors import GoblinError
 from server_stub.coordinator.handlers.signin import Person
-from server_stub.coordinator.web.charts import short
 from server_stub.coordinator.web.languages import LANGUAGES, translations
+from server_stub.web.charts import short
+from server_stub.web.pages import Given, environment, go, headers, path_of
 
 __all__ = ["HEADERS", "Visit", "go", "path_of", "render", "said"]
 
 _HERE: Final = Path(__file__).parent
 
-HEADERS: Final = {
-    # Nothing from elsewhere, no script at all, no frame around us.
-    "Content-Security-Policy": "default-src 'none'; style-src 'self'; img-src 'self';"
-    " form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "same-origin",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
-    "Cache-Control": "no-store",
-}
+HEADERS: Final = headers()
 
 
 @dataclass(slots=True)
@@ -72,15 +63,18 @@ class Visit:
 
 def render(visit: Visit, template: str, status: int = 200, **facts: Any) -> Response:
     """A page from a template."""
-    environment = _environment(visit.language)
-    text = environment.get_template(template).render(
-        visit=visit,
-        person=visit.person,
-        given=_Given(visit.given),
-        error=None if visit.error is None else said(visit.error, visit.language),
-        languages=LANGUAGES,
-        here=path_of(visit.request),
-        **facts,
+    text = (
+        _environment(visit.language)
+        .get_template(template)
+        .render(
+            visit=visit,
+            person=visit.person,
+            given=Given(visit.given),
+            error=None if visit.error is None else said(visit.error, visit.language),
+            languages=LANGUAGES,
+            here=path_of(visit.request),
+            **facts,
+        )
     )
     return HTMLResponse(text, status)
 
@@ -95,40 +89,14 @@ def said(error: GoblinError, language: str) -> tuple[str, str]:
     )
 
 
-class _Given(dict[str, str]):
-    """What was typed; "" where nothing was."""
-
-    def __missing__(self, name: str) -> str:
-        return ""
-
-
-def path_of(request: Request) -> str:
-    """The path that was asked for. Not `request.url`: a sender's Host header is part of that."""
-    return str(request.scope["path"])
-
-
-def go(place: str) -> Response:
-    """To another page of ours, after a form was accepted."""
-    return RedirectResponse(place, 303)
-
-
 @functools.cache
 def _environment(language: str) -> Environment:
-    environment = Environment(
-        loader=FileSystemLoader(_HERE / "templates"),
-        autoescape=select_autoescape(),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        extensions=["jinja2.ext.i18n"],
-    )
-    environment.install_gettext_translations(translations(language), newstyle=True)  # type: ignore[attr-defined]
-    environment.policies["ext.i18n.trimmed"] = True
-    environment.filters["moment"] = functools.partial(_moment, language)
-    environment.filters["day"] = functools.partial(_day, language)
-    environment.filters["units"] = functools.partial(_number, language)
-    environment.filters["short"] = short
-    return environment
+    made = environment(_HERE / "templates", translations(language))
+    made.filters["moment"] = functools.partial(_moment, language)
+    made.filters["day"] = functools.partial(_day, language)
+    made.filters["units"] = functools.partial(_number, language)
+    made.filters["short"] = short
+    return made
 
 
 def _moment(language: str, moment_s: float | None) -> str:

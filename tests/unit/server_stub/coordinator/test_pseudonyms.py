@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from server_stub.coordinator.pseudonyms import network_bucket, network_prefix, owner_pseudonym
+from server_stub.coordinator.pseudonyms import network_bucket, owner_pseudonym
 
 KEY = bytes(range(32))
 LAB_A: Any = "lab_a"
@@ -28,23 +27,6 @@ def test_pseudonyms_depend_on_owner_lab_and_key() -> None:
         owner_pseudonym(bytes(32), ANN, LAB_A),
     }
     assert len(others | {first}) == 4
-
-
-@pytest.mark.parametrize(
-    ("address", "prefix"),
-    [
-        ("192.0.2.77", "192.0.2.0/24"),
-        ("192.0.3.77", "192.0.3.0/24"),
-        ("::ffff:192.0.2.9", "192.0.2.0/24"),
-        ("2001:db8:1:2ff::1", "2001:db8:1:200::/56"),
-        ("2001:db8:1:300::1", "2001:db8:1:300::/56"),
-        ("fe80::1%eth0", "fe80::/56"),
-        ("unix", "unix"),
-        ("", ""),
-    ],
-)
-def test_prefixes(address: str, prefix: str) -> None:
-    assert network_prefix(address) == prefix
 
 
 @settings(max_examples=50, deadline=None, database=None)

@@ -10,7 +10,7 @@ from gpugoblin.wire.codec import encode
 from gpugoblin.wire.keys import make_key
 from gpugoblin.wire.messages.enrol import EnrolStart
 from gpugoblin.wire.signing import public_key_bytes
-from server_stub.coordinator.web import forms
+from server_stub.web import forms
 from tests.helpers.coordinator_front import Browser, Front
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from server_stub.coordinator.web import forms
+from server_stub.web import forms
 from tests.helpers.coordinator_front import Browser, Front, Reply
 
 

@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from server_stub.coordinator.web import forms
 from server_stub.coordinator.web.languages import LANGUAGES
 from server_stub.coordinator.web.site import PAGES
+from server_stub.web import forms
 from tests.helpers.coordinator_front import Browser, Front
 
 OPEN = [page.path for page in PAGES if page.who == "anyone" and page.path != "/signin/code"]

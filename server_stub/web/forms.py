@@ -4,20 +4,20 @@ Owns: their bounded reading, the tokens against forged requests, the cookies' at
 know a page.
 
 Two independent walls against forged requests (OWASP, cross-site request forgery): a token bound to
-this browser in every form, and the Origin of every POST. Cookies are `SameSite=Lax` besides.
+this browser in every form, and the Origin of every POST. Cookies are `SameSite` besides.
 """
 
 from __future__ import annotations
 
 import hmac
 import secrets
-from typing import Final
+from typing import Final, Literal
 from urllib.parse import parse_qsl, urlsplit
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from gpugoblin.errors import CoordinatorError
+from gpugoblin.errors import WebError
 from gpugoblin.hashing import digest
 
 __all__ = [
@@ -50,7 +50,7 @@ def parse_form(body: bytes) -> dict[str, str]:
     """The fields of `application/x-www-form-urlencoded`; of two with one name, the last.
 
     Raises:
-        CoordinatorError: `form_malformed`.
+        WebError: `form_malformed`.
     """
     try:
         fields = parse_qsl(
@@ -61,9 +61,9 @@ def parse_form(body: bytes) -> dict[str, str]:
             max_num_fields=MAX_FIELDS,
         )
     except ValueError as cause:
-        raise CoordinatorError("form_malformed") from cause
+        raise WebError("form_malformed") from cause
     if any("\0" in name or "\0" in value for name, value in fields):
-        raise CoordinatorError("form_malformed")  # no browser lets one type it; PostgreSQL has none
+        raise WebError("form_malformed")  # no browser lets one type it; PostgreSQL has none
     return dict(fields)
 
 
@@ -78,38 +78,44 @@ def token_of(key: bytes, visitor: str, session: str) -> str:
 
 
 def check_token(given: str, right: str) -> None:
-    """Raises CoordinatorError `form_foreign` when a form was not made by us for this browser."""
+    """Raises WebError `form_foreign` when a form was not made by us for this browser."""
     if not hmac.compare_digest(given.encode(), right.encode()):
-        raise CoordinatorError("form_foreign")
+        raise WebError("form_foreign")
 
 
 def check_origin(request: Request, public_url: str) -> None:
-    """Raises CoordinatorError `form_foreign` when another site's page sent the request.
+    """Raises WebError `form_foreign` when another site's page sent the request.
 
     Browsers name the origin of every POST (Fetch standard); where a privacy setting hides it, the
     token decides alone.
     """
     origin = request.headers.get("Origin", "")
     if request.headers.get("Sec-Fetch-Site", "same-origin") not in ("same-origin", "none"):
-        raise CoordinatorError("form_foreign")
+        raise WebError("form_foreign")
     if not origin:
         return
     expected = urlsplit(public_url).netloc if public_url else request.headers.get("Host", "")
     try:
         given = urlsplit(origin).netloc
     except ValueError as cause:
-        raise CoordinatorError("form_foreign") from cause
+        raise WebError("form_foreign") from cause
     if given != expected:
-        raise CoordinatorError("form_foreign")
+        raise WebError("form_foreign")
 
 
-def set_cookie(response: Response, name: str, value: str, lasts_s: float | None = None) -> None:
+def set_cookie(
+    response: Response,
+    name: str,
+    value: str,
+    lasts_s: float | None = None,
+    site: Literal["lax", "strict"] = "lax",
+) -> None:
     """Sets a cookie, or removes it when the value is empty.
 
     `__Host-`: only over TLS (browsers count this machine as such), for this host alone.
     """
     if not value:
-        response.delete_cookie(name, path="/", secure=True, httponly=True, samesite="lax")
+        response.delete_cookie(name, path="/", secure=True, httponly=True, samesite=site)
         return
     response.set_cookie(
         name,
@@ -118,5 +124,5 @@ def set_cookie(response: Response, name: str, value: str, lasts_s: float | None 
         path="/",
         secure=True,
         httponly=True,
-        samesite="lax",
+        samesite=site,
     )

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from server_stub.coordinator.web.charts import HEIGHT, WIDTH, bars, short
+from server_stub.web.charts import HEIGHT, WIDTH, bars, short
 
 
 def heights(svg: str) -> list[float]:

@@ -6,8 +6,8 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import Response
 
-from gpugoblin.errors import CoordinatorError
-from server_stub.coordinator.web import forms
+from gpugoblin.errors import WebError
+from server_stub.web import forms
 
 
 def request(**headers: str) -> Request:
@@ -27,7 +27,7 @@ def test_fields() -> None:
     "body", [b"a", b"\xff", b"a=%FF", b"&".join([b"a=1"] * (forms.MAX_FIELDS + 1))]
 )
 def test_malformed_forms(body: bytes) -> None:
-    with pytest.raises(CoordinatorError, match="form_malformed"):
+    with pytest.raises(WebError, match="form_malformed"):
         forms.parse_form(body)
 
 
@@ -41,7 +41,7 @@ def test_tokens_belong_to_a_browser_and_a_session() -> None:
         "",
     ]
     for other in others:
-        with pytest.raises(CoordinatorError, match="form_foreign"):
+        with pytest.raises(WebError, match="form_foreign"):
             forms.check_token(other, token)
 
 
@@ -69,7 +69,7 @@ def test_our_own_pages_may_send(headers: dict[str, str]) -> None:
     ],
 )
 def test_other_sites_may_not(headers: dict[str, str]) -> None:
-    with pytest.raises(CoordinatorError, match="form_foreign"):
+    with pytest.raises(WebError, match="form_foreign"):
         forms.check_origin(request(**headers), "https://grid.example.org")
 
 

@@ -1,0 +1,1 @@
+"""What the pages of both servers share: forms, rates, charts, style. Knows neither server."""
