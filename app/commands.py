@@ -11,6 +11,7 @@ from app.main import agent_command, listens_at, main
 
 __all__ = [
     "app",
+    "doctor",
     "finish",
     "history",
     "logs",
@@ -64,6 +65,11 @@ def settings(words: Sequence[str]) -> int:
 def logs(words: Sequence[str]) -> int:
     """Shows the agent's last lines, without tokens, addresses and names of folders."""
     return agent_command(["logs", *words])
+
+
+def doctor(words: Sequence[str]) -> int:
+    """Looks at everything that lending needs, with the fix for each."""
+    return agent_command(["doctor", *words])
 
 
 def history(words: Sequence[str]) -> int:

@@ -13,8 +13,8 @@ import os
 import select
 import subprocess
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -32,12 +32,19 @@ from app.sandbox.spec import CardAccess, CardPolicy, EngineLaunch, Level, Runtim
 from app.sandbox.stages import stage_one
 from gpugoblin.errors import SandboxError
 
-__all__ = ["WALLS", "Walls", "launch"]
+__all__ = ["WALLS", "Walls", "installed_bwrap", "launch"]
 
 START_LIMIT_S: Final = 10.0
 POLL_S: Final = 0.001
 STOP_S: Final = 1.0
+BWRAP_PLACES: Final = (Path("/usr/lib/gpugoblin/bwrap"), Path("/usr/bin/bwrap"))
+"""The package's own copy, which its AppArmor profile names (decision 123), then the system's."""
 SEALS: Final = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SEAL
+
+
+def installed_bwrap(places: Sequence[Path] = BWRAP_PLACES) -> Path:
+    """The first of these programs that is there; the last one, to be named, where none is."""
+    return next((place for place in places if place.exists()), places[-1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +57,7 @@ class Walls:
         drop: the user that children of root become.
     """
 
-    bwrap: Path = Path("/usr/bin/bwrap")
+    bwrap: Path = field(default_factory=installed_bwrap)
     entry: str = "app/engine/child.py"
     drop: Callable[[int], Drop | None] = drop_for
 

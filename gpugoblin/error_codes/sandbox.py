@@ -34,9 +34,8 @@ CODES: dict[str, ErrorCode] = {
     "namespaces_denied_by_apparmor": ErrorCode(
         what="AppArmor keeps {path} from making namespaces ({said}).",
         next_step=(
-            "Install the profile that allows this one program: sudo apt install apparmor-profiles"
-            " && sudo apparmor_parser -r"
-            " /usr/share/apparmor/extra-profiles/bwrap-userns-restrict"
+            "Install gpugoblin's package, which brings a profile for its own bubblewrap. Where it"
+            " is installed: sudo apparmor_parser -r /etc/apparmor.d/gpugoblin-bwrap"
         ),
     ),
     "namespaces_forbidden": ErrorCode(

@@ -14,12 +14,21 @@ import pytest
 from app.sandbox import launch as module
 from app.sandbox.cgroups import Scope
 from app.sandbox.identity import Drop
-from app.sandbox.launch import WALLS, Walls
+from app.sandbox.launch import WALLS, Walls, installed_bwrap
 from app.sandbox.runtime import stage_files
 from app.sandbox.spec import Runtime
 from gpugoblin.errors import SandboxError
 
 from .conftest import SELF_TEST, Faker, launched
+
+
+def test_the_packages_own_bubblewrap_goes_before_the_systems(tmp_path: Path) -> None:
+    own, systems = tmp_path / "own", tmp_path / "systems"
+    assert installed_bwrap((own, systems)) == systems
+    systems.touch()
+    assert installed_bwrap((own, systems)) == systems
+    own.touch()
+    assert installed_bwrap((own, systems)) == own
 
 
 def _refusal(runtime: Runtime, walls: Walls) -> SandboxError:
