@@ -1,12 +1,17 @@
 """How long an engine takes to be ready with NumPy, how fast tensors reach it, how fast it answers.
 
-Owns: those figures. Peer: the same engine as a plain child without walls, in the same run, started
-in turn with the walled one.
+Owns: those figures. Peers: the same engine as a plain child without walls, started in turn with the
+walled one; for the round trip, two bare Python processes that echo bytes over the same kind of
+socket: what the kernel takes to wake a process on this machine, which no engine can go below.
 """
 
 from __future__ import annotations
 
+import os
+import socket
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -24,6 +29,13 @@ from gpugoblin.units import MIB
 
 STARTS = 15
 ROUND_TRIPS = 500
+
+ECHO = """
+import os, sys
+channel = int(sys.argv[1])
+while datagram := os.read(channel, 16385):
+    os.write(channel, datagram)
+"""
 
 
 def _spec(runtime: Runtime, level: Level) -> HostSpec:
@@ -55,6 +67,24 @@ def _round_trips_us(runtime: Runtime, level: Level) -> float:
     return statistics.median(trips) * 1e6
 
 
+def _bare_round_trips_us() -> float:
+    """The median of what two Python processes take to pass 48 bytes there and back."""
+    own, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    child = subprocess.Popen(
+        [sys.executable, "-I", "-S", "-c", ECHO, str(other.fileno())], pass_fds=(other.fileno(),)
+    )
+    other.close()
+    trips = []
+    with own:
+        for _ in range(ROUND_TRIPS + 1):
+            start_s = time.perf_counter()
+            os.write(own.fileno(), bytes(48))
+            os.read(own.fileno(), 64)
+            trips.append(time.perf_counter() - start_s)
+    child.wait()
+    return statistics.median(trips[1:]) * 1e6  # the first waits for the interpreter
+
+
 def _copy_gb_per_s() -> float:
     """A 64 MiB tensor copied into a warm slot of an input arena, as the lab node does it."""
     tensor = np.ones(16 * MIB, np.float32)
@@ -82,6 +112,7 @@ def measure() -> list[Row]:
             plain.append(_start_ms(plain_runtime, "none"))
         walled_ms, plain_ms = statistics.median(walled), statistics.median(plain)
         trip_us = _round_trips_us(runtime, "full")
+        bare_us = _bare_round_trips_us()
     return [
         row(
             "engine ready in the sandbox with NumPy, median",
@@ -94,5 +125,13 @@ def measure() -> list[Row]:
         ),
         row("sandbox on top of a plain child", walled_ms - plain_ms, "ms", bar=60, better="lower"),
         row("hand-over of a tensor with the copy", _copy_gb_per_s(), "GB/s", bar=3),
-        row("control round trip, median, in the sandbox", trip_us, "us", bar=50, better="lower"),
+        row(
+            "control round trip, median, in the sandbox",
+            trip_us,
+            "us",
+            bar=50,
+            better="lower",
+            peer="two bare processes on the same kind of socket",
+            peer_value=bare_us,
+        ),
     ]

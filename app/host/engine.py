@@ -246,14 +246,12 @@ class Engine:
     def wait(self, timeout_s: float) -> tuple[Event, ...]:
         """Blocks until there are events, at most `timeout_s`."""
         deadline_s = self._clock.monotonic_s() + timeout_s
-        waiter = select.poll()
-        waiter.register(self.fileno(), select.POLLIN)
         while True:
             events = self.poll()
             left_s = deadline_s - self._clock.monotonic_s()
             if events or left_s <= 0 or self._dead:
                 return events
-            waiter.poll(min(left_s, self.next_check_s()) * 1000)
+            self._epoll.poll(min(left_s, self.next_check_s()))
 
     def wait_ready(self) -> said.Ready:
         """Blocks until the engine is ready, at most `spec.start_limit_s`.
