@@ -32,6 +32,11 @@ _MOST_BYTES: Final = 64 * 1024
 DISPATCHER: Final = "libEGL.so.1"
 """NVIDIA's Vulkan driver opens it by name, without a display too, and has no card without it."""
 
+VENDOR: Final = "system/vendor.json"
+"""What the dispatcher reads to find NVIDIA's own library inside a runtime."""
+
+_VENDOR_LIBRARY: Final = "libEGL_nvidia.so.0"
+
 # NVIDIA's driver opens these by name; the rest of its libraries draw, encode or talk to a display.
 _NVIDIA: Final = re.compile(
     r"lib(GLX_nvidia|EGL_nvidia|nvidia-(glcore|eglcore|tls|glsi|glvkspirv|gpucomp|rtcore"
@@ -55,6 +60,8 @@ def card_environment(root: str, policy: str, threads: int) -> dict[str, str]:
         "MESA_SHADER_CACHE_DISABLE": "true",
         "__GL_SHADER_DISK_CACHE": "0",
     }
+    if policy == "nvidia":
+        variables["__EGL_VENDOR_LIBRARY_FILENAMES"] = f"{root}/{VENDOR}"
     if policy == "software":
         variables["LP_NUM_THREADS"] = str(max(1, min(threads, 16)))
     return variables
@@ -168,6 +175,12 @@ def _companions(registration: Path, library: Path) -> Iterator[SourceFile]:
     if not real.name.startswith("libGLX_nvidia") or not version:
         return
     yield SourceFile(f"system/{DISPATCHER}", _found(registration, DISPATCHER))
+    vendor = {"file_format_version": "1.0.0", "ICD": {"library_path": _VENDOR_LIBRARY}}
+    yield SourceFile(VENDOR, registration, text=json.dumps(vendor).encode("ascii"))
+    own = real.parent / f"libEGL_nvidia.so.{version}"
+    if not own.is_file():
+        raise _missing(registration, f"{own} is not there")
+    yield SourceFile(f"system/{_VENDOR_LIBRARY}", own)
     for path in sorted(real.parent.iterdir()):
         if path.name.endswith(f".so.{version}") and _NVIDIA.fullmatch(path.name):
             yield SourceFile(f"system/{path.name}", path)

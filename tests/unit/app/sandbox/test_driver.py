@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from app.sandbox import driver
-from app.sandbox.driver import REGISTRATION, card_environment, driver_files
+from app.sandbox.driver import REGISTRATION, VENDOR, card_environment, driver_files
 from gpugoblin.errors import EngineError
 from tests.helpers.software_card import only_software
 
@@ -47,11 +47,17 @@ def test_nvidia_brings_what_it_opens_by_name_and_of_its_version_only(
     for name in (
         "libGLX_nvidia.so.580.1", "libnvidia-glcore.so.580.1", "libnvidia-gpucomp.so.580.1",
         "libnvidia-glcore.so.570.9", "libnvidia-encode.so.580.1",
+        "libEGL_nvidia.so.580.1",
     ):  # fmt: skip
         (tmp_path / name).touch()
     (tmp_path / "libGLX_nvidia.so.0").symlink_to("libGLX_nvidia.so.580.1")
     library = str(tmp_path / "libGLX_nvidia.so.0")
-    targets = {each.target for each in driver_files(registered(tmp_path, library))}
+    files = {each.target: each for each in driver_files(registered(tmp_path, library))}
+    targets = set(files)
+    vendor = json.loads(files[VENDOR].text or b"")["ICD"]["library_path"]
+    assert files[f"system/{vendor}"].source.name == "libEGL_nvidia.so.580.1"
+    told = card_environment("/runtime", "nvidia", 1)
+    assert told["__EGL_VENDOR_LIBRARY_FILENAMES"] == f"/runtime/{VENDOR}"
     assert {
         "system/libGLX_nvidia.so.0", "system/libnvidia-glcore.so.580.1",
         "system/libnvidia-gpucomp.so.580.1", "system/libEGL.so.1",
