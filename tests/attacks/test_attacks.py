@@ -18,7 +18,10 @@ from typing import Any
 
 import pytest
 
+from app.host.card_access import access_to
 from app.sandbox.spec import CardAccess, CardPolicy, Level, Runtime
+from gpugoblin.units import MIB
+from tests.helpers.software_card import only_hardware
 
 from .conftest import Answer, Subject
 
@@ -169,14 +172,36 @@ OPEN_FOR_NVIDIA = {
 def test_a_hardware_card_opens_its_own_doors_and_no_other(
     runtime: Runtime, bait: Mapping[str, Any], policy: CardPolicy, doors: frozenset[str]
 ) -> None:
+    wrong, opened, mounts = _opened(runtime, bait, _hardware(policy), doors)
+    assert (wrong, opened) == ({}, doors)
+    assert mounts.count(" /dev/full ") == 1
+    assert "/dev/dri" not in mounts
+
+
+def test_the_card_of_this_machine_opens_its_own_doors_and_no_other(
+    runtime: Runtime, bait: Mapping[str, Any]
+) -> None:
+    card = access_to(only_hardware().cards[0], 256 * MIB)
+    doors = OPEN_FOR_NVIDIA if card.policy == "nvidia" else set[str]()
+    wrong, opened, mounts = _opened(runtime, bait, card, frozenset(doors))
+    assert (wrong, opened) == ({}, doors)
+    shown = [line.split()[1] for line in mounts.splitlines()]
+    others = {node for node in shown if node.startswith(("/dev/nvidia", "/dev/dri/"))}
+    assert others == set(card.nodes)
+
+
+def _opened(
+    runtime: Runtime, bait: Mapping[str, Any], card: CardAccess, doors: frozenset[str]
+) -> tuple[dict[str, Answer], set[str], str]:
+    """What was answered otherwise than by its wall, the doors that opened, and the mounts."""
     wrong: dict[str, Answer] = {}
     opened = set()
-    with Subject(runtime, bait, "full", numpy=True, card=_hardware(policy)) as subject:
+    with Subject(runtime, bait, "full", numpy=True, card=card) as subject:
         for name in [name for name, row in ROWS.items() if not row.alone]:
             row, answer = ROWS[name], subject.attack(name)
             # Where NVIDIA's filter lets a file be opened for writing, Landlock refuses it, or it
             # is not there at all.
-            second = ("EACCES", "ENOENT") if policy == "nvidia" else ()
+            second = ("EACCES", "ENOENT") if card.policy == "nvidia" else ()
             if name in doors and answer.kind == "opened":
                 opened.add(name)
             elif row.expected == "refused" and answer.kind == "refused":
@@ -186,10 +211,7 @@ def test_a_hardware_card_opens_its_own_doors_and_no_other(
                 wrong[name] = answer
         assert subject.process is not None
         assert subject.process.attest().level == "full"
-        mounts = subject.attack("mount_table").answer
-    assert (wrong, opened) == ({}, doors)
-    assert mounts.count(" /dev/full ") == 1
-    assert "/dev/dri" not in mounts
+        return wrong, opened, subject.attack("mount_table").answer
 
 
 REDUCED_NEEDS_NAMESPACES = {

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
+from tempfile import mkdtemp
 
 import pytest
 
+from app.agent.card_start import start_card_engine
+from app.agent.fleet import start_engine
+from app.agent.settings import read_settings
+from app.host.cards import find_cards
+from app.host.engine import Engine
 from gpugoblin.catalog.spec import Array
 from gpugoblin.errors import EngineError, GoblinError
 from gpugoblin.graph.interpret import interpret
@@ -52,6 +60,7 @@ class Child:
         self._environment = environment
         self._engine: RealEngine | None = None
         self._failure: GoblinError | None = None
+        self._folder: Path | None = None
         self.reason = ""
 
     def start(self) -> None:
@@ -67,10 +76,12 @@ class Child:
                 self._failure = cause
 
     def _started(self) -> RealEngine:
+        walled = self._walled() if os.environ.get("GPUGOBLIN_WALLS") else None
         engine = RealEngine(
             memory_bytes=self._memory_bytes,
             backend=self._backend,
             environment=self._environment,
+            engine=walled,
         )
         try:
             engine.engine.wait_ready()
@@ -78,6 +89,17 @@ class Child:
             engine.close()
             raise
         return engine
+
+    def _walled(self) -> Engine:
+        """As an agent starts it: on the first card that is one, else on Mesa's software."""
+        self._folder = Path(mkdtemp(prefix="conformance-"))
+        self._folder.chmod(0o711)
+        settings = read_settings(None)
+        if self._backend == "cpu":
+            return start_engine(settings, self._folder)
+        if self._backend == "vulkan":
+            return start_card_engine(settings, self._folder, find_cards().cards[0])
+        raise EngineError("card_missing", backend=self._backend, reason="no walls are made for it")
 
     def evaluate(
         self, graph: Graph, inputs: Sequence[Array], numeric_class: str = "float32"
@@ -95,6 +117,9 @@ class Child:
         if self._engine is not None:
             self._engine.close()
             self._engine = None
+        if self._folder is not None:
+            shutil.rmtree(self._folder)
+            self._folder = None
 
 
 CPU = Child("cpu")

@@ -1,6 +1,7 @@
 """A graphics card is lent from end to end: found, walled in, measured, leased, verified.
 
-The card is one that a driver makes of the processor; all but its nodes is as with a real one.
+The card is one that a driver makes of the processor; all but its nodes is as with a real one, which
+is lent too where there is one.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from app.agent.card_start import CardLook
 from app.control.client import ControlClient
 from app.control.messages import CardItem, Doctor, Report
 from gpugoblin.catalog.formula_build import call_formula
@@ -19,7 +21,7 @@ from gpugoblin.catalog.spec import TensorSpec
 from gpugoblin.graph.builder import GraphBuilder
 from tests.helpers.agent_network import eventually, settings_text
 from tests.helpers.agent_run import Scene
-from tests.helpers.software_card import only_software
+from tests.helpers.software_card import only_hardware, only_software
 
 pytestmark = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
 
@@ -52,7 +54,9 @@ def add_softmax(scene: Scene) -> None:
     scene.lab.add_graph(builder.build([total]), arrays)
 
 
-def test_a_card_computes_products_and_a_graph_in_its_sandbox(scene: Scene) -> None:
+@pytest.mark.parametrize("look", [only_software, only_hardware])
+def test_a_card_computes_products_and_a_graph_in_its_sandbox(scene: Scene, look: CardLook) -> None:
+    card = look().cards[0]
     scene.lab.add_products(4)
     add_softmax(scene)
     seen: list[CardItem] = []
@@ -70,9 +74,9 @@ def test_a_card_computes_products_and_a_graph_in_its_sandbox(scene: Scene) -> No
             assert isinstance(answer, Report)
             doctor.append(answer)
 
-    assert scene.lend(script, look=only_software) == 0
+    assert scene.lend(script, look=look) == 0
     assert (seen[0].kind, seen[0].sandbox_level) == ("vulkan", "full")
-    assert seen[0].identity == only_software().cards[0].identity
+    assert seen[0].identity == card.identity
     told = next(exchange for exchange in scene.lab.exchanges if exchange.capabilities)
     assert told.capabilities is not None
     assert told.capabilities.driver.startswith("vulkan-")

@@ -1,6 +1,7 @@
 """Real engines for tests: graphs in, arrays out.
 
-Owns: a plain child and the moving of arrays in and out of its arenas.
+Owns: a plain child, or a walled one that is handed in, and the moving of arrays in and out of its
+arenas.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ __all__ = ["RealEngine"]
 
 
 class RealEngine:
-    """One engine at the level `none`, and one task at a time."""
+    """One engine, at the level `none` unless another is handed in, and one task at a time."""
 
     def __init__(
         self,
@@ -30,8 +31,9 @@ class RealEngine:
         memory_bytes: int = 64 * MIB,
         backend: str = "cpu",
         environment: dict[str, str] | None = None,
+        engine: Engine | None = None,
     ) -> None:
-        self.engine = Engine.start(
+        self.engine = engine or Engine.start(
             HostSpec(
                 runtime=installed_runtime(),
                 input_bytes=64 * MIB,
