@@ -33,6 +33,36 @@ CODES: dict[str, ErrorCode] = {
         what="The node's database cannot be written: {reason}.",
         next_step="Make space on the state directory's disk; nothing that was answered is lost.",
     ),
+    # Copies of a node.
+    "backup_target_taken": ErrorCode(
+        what="{path} cannot take a backup: {reason}.",
+        next_step="Name a directory that does not exist yet, or an empty one.",
+    ),
+    "backup_target_full": ErrorCode(
+        what="The backup needs {needed_bytes} bytes at {path}, where {free_bytes} are free.",
+        next_step="Make space there or name another disk; the node was not disturbed, and nothing"
+        " of the backup was kept.",
+    ),
+    "backup_failed": ErrorCode(
+        what="The backup could not be written to {path}: {reason}.",
+        next_step="Check the disk and the permissions there; nothing of the backup was kept.",
+    ),
+    "backup_busy": ErrorCode(
+        what="Another backup of {path} is being made.",
+        next_step="Wait until it has ended.",
+    ),
+    "backup_incomplete": ErrorCode(
+        what="{path} is no complete backup of a lab node: {reason}.",
+        next_step="Use another backup; a backup that was interrupted has no end in its list.",
+    ),
+    "backup_damaged": ErrorCode(
+        what="The file {file} of the backup {path} is not what was backed up: {reason}.",
+        next_step="Check the disk that holds the backup, or use another one; nothing was restored.",
+    ),
+    "restore_target_taken": ErrorCode(
+        what="{path} is there already; a node is restored into an empty place only.",
+        next_step="Name another place, or move away what is there.",
+    ),
     # Requests.
     "not_authenticated": ErrorCode(
         what="The request carries no token that this lab node knows.",

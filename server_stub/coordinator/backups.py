@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from gpugoblin.errors import CoordinatorError
+from server_stub import sqlite_files
 from server_stub.coordinator import audit, databases, ledger, store
 from server_stub.coordinator.dialects import placeholders
 from server_stub.coordinator.schema import COLUMNS
@@ -90,24 +91,16 @@ def _copy(source: Path, target: Path) -> None:
     if not source.exists():
         raise CoordinatorError("coordinator_not_set_up", path=source)
     try:
-        with (
-            contextlib.closing(sqlite3.connect(f"{source.resolve().as_uri()}?mode=ro", uri=True))
-            as opened,
-            contextlib.closing(sqlite3.connect(target)) as copy,
-        ):  # fmt: skip
-            target.chmod(0o600)
-            opened.backup(copy)
-            copy.execute("PRAGMA journal_mode=DELETE")  # one file, whole by itself
+        with contextlib.closing(sqlite_files.read_only(source)) as opened:
+            sqlite_files.copy_pages(opened, target)
     except (sqlite3.Error, OSError) as cause:
         raise CoordinatorError("coordinator_database_damaged", reason=cause) from cause
 
 
 def _check(connection: sqlite3.Connection) -> None:
-    found = connection.execute("PRAGMA integrity_check").fetchone()[0]
-    if found != "ok":
-        raise CoordinatorError("coordinator_backup_wrong", reason="a page of it is damaged")
-    if connection.execute("PRAGMA foreign_key_check").fetchone() is not None:
-        raise CoordinatorError("coordinator_backup_wrong", reason="a row refers to none")
+    reason = sqlite_files.fault(connection)
+    if reason:
+        raise CoordinatorError("coordinator_backup_wrong", reason=reason)
     transaction = store.SqliteTransaction(connection)
     if ledger.audit_ledger(transaction):
         raise CoordinatorError("coordinator_backup_wrong", reason="its ledger does not add up")

@@ -33,6 +33,7 @@ from server_stub.node.http import servers
 from server_stub.node.http.clients import Clients, application
 from server_stub.node.http.devices import Devices
 from server_stub.node.idle import IdleWatch, has_unfinished_jobs
+from server_stub.node.keeping import backup
 from server_stub.node.node import Node
 from server_stub.node.pool import PoolConfig, WorkerPool
 from server_stub.node.settings import NodeSettings
@@ -184,6 +185,7 @@ class Service:
         settings = self.settings
         store = _open_store(settings)
         self._stack.callback(store.close)
+        await asyncio.to_thread(backup.sweep, settings)
         blobs = await asyncio.to_thread(BlobStore, settings.blob_root, settings.reserve_bytes)
         await asyncio.to_thread(_sweep, blobs, await store.read(references.known))
         pool = self._pool

@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import Final
 
 from gpugoblin.errors import GoblinError
-from server_stub.node.commands import doctor, init, serve, user
+from server_stub.node.commands import doctor, init, keeping, serve, user
 
 __all__ = ["MODULES", "main", "register"]
 
@@ -23,6 +23,7 @@ MODULES: Final[tuple[ModuleType, ...]] = (
     serve,
     doctor,
     user,
+    keeping,
 )
 """In the order in which help lists them."""
 
@@ -35,7 +36,7 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 
 def main(given: Sequence[str] | None = None) -> int:
-    """Runs a lab node: init, serve, user, doctor.
+    """Runs and keeps a lab node.
 
     Returns the exit status; errors go to standard error.
     """
