@@ -11,6 +11,7 @@ from typing import NewType
 __all__ = [
     "AccountId",
     "ArrayId",
+    "AskId",
     "BlobHash",
     "DeviceId",
     "EnrolmentId",
@@ -29,6 +30,7 @@ __all__ = [
 
 AccountId = NewType("AccountId", str)
 ArrayId = NewType("ArrayId", str)
+AskId = NewType("AskId", str)
 BlobHash = NewType("BlobHash", str)
 DeviceId = NewType("DeviceId", str)
 EnrolmentId = NewType("EnrolmentId", str)

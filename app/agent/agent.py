@@ -23,7 +23,7 @@ from app.agent.cache import BlobCache
 from app.agent.card_engine import Computed
 from app.agent.card_start import CardLook, no_cards
 from app.agent.display import shown_items
-from app.agent.enrolment import coordinator_peer, enrol_device, is_enrolled
+from app.agent.enrolment import coordinator_peer, is_enrolled
 from app.agent.events import (
     AskedToEnd,
     CardFound,
@@ -37,6 +37,7 @@ from app.agent.events import (
 from app.agent.fleet import EngineMaker, Fleet, start_engine
 from app.agent.handlers import Handlers
 from app.agent.instructions import Instruction
+from app.agent.joining import Joining
 from app.agent.journal import Journal
 from app.agent.machine import Machine
 from app.agent.model import Limits
@@ -47,14 +48,14 @@ from app.agent.settings import LIVE, Settings, control_group
 from app.agent.speech import Speech
 from app.agent.state import State, shared_directory
 from app.agent.surroundings import Adjust, Surroundings
+from app.agent.trial import Trial
 from app.control.server import ControlServer
 from app.policy.labs import accepts
 from app.policy.snapshot import Snapshot
 from gpugoblin import __version__
 from gpugoblin.clock import Clock, SystemClock
-from gpugoblin.errors import AgentError, GoblinError
+from gpugoblin.errors import GoblinError
 from gpugoblin.ids import LeaseId
-from gpugoblin.wire.messages.enrol import EnrolStartReply
 
 __all__ = ["Agent", "limits_of"]
 
@@ -124,10 +125,6 @@ class Agent:
         self._timer: asyncio.TimerHandle | None = None
         self._showing: asyncio.TimerHandle | None = None
         self.since_s = self.clock.wall_s()
-        self.user_code = ""
-        self.enrol_fault = ""
-        self.code_until_s: float | None = None
-        self.is_enrolled = is_enrolled(self.settings, self.state, self.key)
         self.stopping = threading.Event()
         self._ended: asyncio.Future[int] | None = None
         self.machine = Machine(limits_of(self.settings))
@@ -164,6 +161,17 @@ class Agent:
             self._journal.close()
             self.state.close()
             raise
+        self.joining = Joining(
+            self.network,
+            self.state,
+            self.speech,
+            self.clock,
+            self.stopping,
+            is_enrolled=is_enrolled(self.settings, self.state, self.key),
+            done=lambda: self.post(Enrolled()),
+            changed=self._show_soon,
+        )
+        self.trial = Trial(self.fleet)
         self._reread = reread
         self.settings_fault = ""
         self._do = self._table()
@@ -188,11 +196,13 @@ class Agent:
             loop.add_signal_handler(signal.SIGHUP, self._read_settings)
             await self.around.start()
             self._begin()
-            if not self.is_enrolled:
-                enrolling = loop.create_task(self._enrol())
+            if not self.joining.is_enrolled:
+                enrolling = loop.create_task(self.joining.run(Backoff(self._rng)))
             return await self._ended
         finally:
             self.stopping.set()
+            self.joining.end()
+            self.trial.call_off()
             if enrolling is not None:
                 enrolling.cancel()
                 await asyncio.wait([enrolling])
@@ -209,7 +219,7 @@ class Agent:
             self.speech.say("cache_discarded", bytes=self.cache.discarded_bytes)
         found = [CardFound(card=each.number, kind=each.kind) for each in self.fleet.cards.values()]
         self.post(*found, self._recalled())
-        if self.is_enrolled:
+        if self.joining.is_enrolled:
             self.post(Enrolled())
 
     def _recalled(self) -> Recalled:
@@ -223,6 +233,7 @@ class Agent:
         for timer in (self._timer, self._showing):
             if timer is not None:
                 timer.cancel()
+        self.joining.close()
         self.network.close()
         await self.around.close()
         for card in self.fleet.cards.values():
@@ -240,6 +251,7 @@ class Agent:
         """Gives everything back and ends, within two seconds."""
         if not self.stopping.is_set():
             self.stopping.set()
+            self.joining.end()
             self.speech.say("agent_ends")
             self.post(AskedToEnd())
             asyncio.get_running_loop().call_later(END_LIMIT_S, self._finish, 0)
@@ -256,44 +268,6 @@ class Agent:
     def _failed(self, error: GoblinError) -> None:
         self.speech.say("failed", why=error.what, fix=error.next_step)
         self._finish(EXIT_FAILED)
-
-    async def _enrol(self) -> None:
-        loop = asyncio.get_running_loop()
-        backoff = Backoff(self._rng)
-
-        def show(started: EnrolStartReply) -> None:
-            loop.call_soon_threadsafe(self._show_code, started)
-
-        while not self.stopping.is_set():
-            call = self.network.coordinator_call(
-                lambda link: enrol_device(link, self.state, self.key, show, self._sleep)
-            )
-            try:
-                await asyncio.wrap_future(call)
-            except GoblinError as error:
-                self.enrol_fault, self.user_code = error.what[:1000], ""
-                self.speech.say("enrol_failed", why=error.what)
-                await asyncio.sleep(backoff.next_s())
-                continue
-            self.is_enrolled, self.user_code, self.enrol_fault = True, "", ""
-            self.speech.say("enrolled")
-            self.post(Enrolled())
-            return
-
-    def _sleep(self, duration_s: float) -> None:
-        if self.stopping.wait(duration_s):
-            raise AgentError("enrolment_expired", user_code=self.user_code)
-
-    def _show_code(self, started: EnrolStartReply) -> None:
-        self.user_code, self.enrol_fault = started.user_code, ""
-        self.code_until_s = self.clock.wall_s() + started.expires_s
-        self.speech.say(
-            "enrol_code",
-            user_code=started.user_code,
-            fingerprint=started.fingerprint,
-            minutes=round(started.expires_s / 60),
-        )
-        self._show_soon()
 
     # -- the loop ----------------------------------------------------------------------------
 

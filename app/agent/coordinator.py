@@ -9,11 +9,15 @@ from collections.abc import Callable
 from typing import Final
 
 from app.agent.link import Link
-from gpugoblin.errors import AgentError
-from gpugoblin.ids import DeviceId
+from gpugoblin.errors import AgentError, WireError
+from gpugoblin.ids import AskId, DeviceId, EnrolmentId
 from gpugoblin.wire.codec import decode, encode, message_type
 from gpugoblin.wire.messages.contact import Contact, ContactReply
 from gpugoblin.wire.messages.enrol import (
+    EnrolCode,
+    EnrolCodeReply,
+    EnrolMail,
+    EnrolMailReply,
     EnrolPoll,
     EnrolPollReply,
     EnrolStart,
@@ -21,13 +25,14 @@ from gpugoblin.wire.messages.enrol import (
 )
 from gpugoblin.wire.signing import fingerprint
 
-__all__ = ["contact", "enrol"]
+__all__ = ["contact", "enrol", "enrol_code", "enrol_mail"]
 
 SLOW_DOWN_S: Final = 5.0
 """What `slow_down` adds to the interval (RFC 8628, section 3.5)."""
 
 LEAST_INTERVAL_S: Final = 0.05
 MOST_WAIT_S: Final = 3600.0
+CODE_DIGITS: Final = 8
 
 
 def contact(link: Link, message: Contact) -> ContactReply:
@@ -84,6 +89,42 @@ def enrol(
         elif answer.state == "expired":
             break
     raise AgentError("enrolment_expired", user_code=started.user_code)
+
+
+def enrol_mail(link: Link, enrolment: EnrolmentId, mailbox: str, language: str) -> EnrolMailReply:
+    """Has a letter with a code sent to the owner.
+
+    Raises:
+        AgentError: `signin_mailbox_malformed`, or as `contact`.
+    """
+    data = encode(EnrolMail(enrolment, mailbox.strip()[:300], language))
+    try:
+        decode(EnrolMail, data)
+    except WireError as cause:
+        raise AgentError("signin_mailbox_malformed") from cause
+    answer = link.call(
+        "POST", "/v1/enrol/mail", data, max_bytes=message_type(EnrolMailReply).max_bytes
+    )
+    return decode(EnrolMailReply, answer)
+
+
+def enrol_code(link: Link, enrolment: EnrolmentId, ask: AskId, code: str) -> DeviceId:
+    """Brings the code of the letter.
+
+    Raises:
+        AgentError: `login_code_malformed`, or as `contact`.
+    """
+    # Keyboards of Japanese type digits of full width.
+    digits = "".join(str(int(letter)) for letter in code if letter.isdecimal())
+    if len(digits) != CODE_DIGITS:
+        raise AgentError("login_code_malformed", digits=CODE_DIGITS)
+    answer = link.call(
+        "POST",
+        "/v1/enrol/code",
+        encode(EnrolCode(enrolment, ask, digits)),
+        max_bytes=message_type(EnrolCodeReply).max_bytes,
+    )
+    return decode(EnrolCodeReply, answer).device
 
 
 def _poll(link: Link, started: EnrolStartReply) -> EnrolPollReply:

@@ -12,6 +12,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from app.agent.cache import BlobCache
 from app.agent.fleet import Fleet
+from app.agent.joining import Joining
 from app.agent.machine import Machine
 from app.agent.network import Network
 from app.agent.owner import Owner
@@ -34,8 +35,7 @@ class Seen(Protocol):
     """What is looked at of an agent."""
 
     since_s: float
-    user_code: str
-    is_enrolled: bool
+    joining: Joining
     clock: Clock
     key: Ed25519PrivateKey
     stopping: threading.Event
@@ -58,7 +58,7 @@ def shown_items(agent: Seen) -> tuple[Item, ...]:
         round(agent.since_s, 1),
         agent.network.coordinator_peer.address,
         _word(agent),
-        agent.user_code,
+        agent.joining.user_code,
         fingerprint(public_key_bytes(agent.key)),
         agent.clock.wall_s() - agent.clock.monotonic_s(),
         agent.cache.used_bytes,
@@ -85,7 +85,7 @@ def _word(agent: Seen) -> AgentWord:
     model = agent.machine.model
     if agent.stopping.is_set():
         return "ending"
-    if not agent.is_enrolled:
+    if not agent.joining.is_enrolled:
         return "not_enrolled"
     if model.is_coordinator_away:
         return "coordinator_away"
@@ -116,7 +116,7 @@ def _probe_finding(report: Report) -> Finding:
 def own_findings(agent: Seen) -> tuple[Finding, ...]:
     """What the doctor would look at and a running agent knows already."""
     enrolled = Finding("enrolment", True, "This device is enrolled.")
-    if not agent.is_enrolled:
+    if not agent.joining.is_enrolled:
         enrolled = Finding(
             "enrolment", False, "This device is not enrolled.", "Approve the code that is shown."
         )

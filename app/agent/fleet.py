@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Literal, get_args
+from typing import Final, Literal, TypeVar, get_args
 
 from app.agent.calibration import UNKNOWN
 from app.agent.card_engine import CardEngine, Computed
@@ -34,7 +34,9 @@ from gpugoblin.wire.bounds import NumericClass
 from gpugoblin.wire.messages.contact import CardClass
 from gpugoblin.wire.messages.task import Capabilities
 
-__all__ = ["Card", "EngineMaker", "Fleet", "start_engine", "threads_of"]
+__all__ = ["Card", "EngineMaker", "Fleet", "Guest", "start_engine", "threads_of"]
+
+T = TypeVar("T")
 
 EngineMaker = Callable[[Settings, Path], Engine]
 """Starts an engine at the level of the settings or raises; blocks. A parameter for tests."""
@@ -78,16 +80,27 @@ def start_engine(settings: Settings, state_directory: Path) -> Engine:
 class Card:
     """One card: its engine and, while that runs, its lock. `identity` names it on the machine.
 
-    `found`: how its driver describes it; None for the processor.
+    `found`: how its driver describes it; None for the processor. `make` starts an engine and
+    `take` takes the lock: both block, on the launcher's lane.
     """
 
     number: int
     kind: Literal["cpu", "vulkan", "cuda"]
     identity: str
     engine: CardEngine
+    make: Callable[[], Engine]
+    take: Callable[[], CardLock]
     found: FoundCard | None = None
     lock: CardLock | None = None
     done: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Guest:
+    """An engine that runs for a measurement, and its card."""
+
+    identity: str
+    engine: Engine
 
 
 @dataclass(slots=True)
@@ -101,6 +114,7 @@ class Fleet:
     keep: Callable[[LeaseId, Computed], None]
     make_card: CardMaker = start_card_engine
     cards: dict[int, Card] = field(default_factory=dict)
+    _guest: Guest | None = None
     _launcher: Lane = field(default_factory=lambda: Lane("launcher"))
     _pool: ThreadPoolExecutor = field(
         default_factory=lambda: ThreadPoolExecutor(POOL_THREADS, thread_name_prefix="hashing")
@@ -122,15 +136,20 @@ class Fleet:
         identity: str,
         found: FoundCard | None,
     ) -> None:
-        def start() -> Engine:
-            # On the launcher lane: the lock first, so that no second engine even starts.
-            card = self.cards[number]
-            is_shared = may_share(self.settings, found)
-            if card.lock is None:
-                card.lock = take_card(identity, is_shared=is_shared)
+        def make() -> Engine:
             if found is not None:
                 return self.make_card(self.settings, self.state_directory, found)
             return self.make(self.settings, self.state_directory)
+
+        def take() -> CardLock:
+            return take_card(identity, is_shared=may_share(self.settings, found))
+
+        def start() -> Engine:
+            # On the launcher lane: the lock first, so that no second engine even starts.
+            card = self.cards[number]
+            if card.lock is None:
+                card.lock = take()
+            return make()
 
         pool: Executor = self._pool
         engine = CardEngine(
@@ -142,7 +161,7 @@ class Fleet:
             self._kept,
             is_partial=found is not None,
         )
-        self.cards[number] = Card(number, kind, identity, engine, found)
+        self.cards[number] = Card(number, kind, identity, engine, make, take, found)
 
     def _told(self, event: Event) -> None:
         name = type(event).__name__
@@ -159,13 +178,29 @@ class Fleet:
     def _kept(self, lease: LeaseId, computed: Computed) -> None:
         self.keep(lease, computed)
 
+    def launch(self, work: Callable[[], T]) -> Future[T]:
+        """Runs work on the launcher's lane, between the starts of engines."""
+        return self._launcher.call(work)
+
+    def host(self, guest: Guest | None) -> None:
+        """Names the engine that is on trial now, so that it is not taken for somebody else's."""
+        self._guest = guest
+
     def pids(self) -> tuple[int, ...]:
         """The processes of all engines that run. From any thread."""
-        return tuple(pid for card in list(self.cards.values()) for pid in card.engine.pids())
+        guest = self._guest
+        return (
+            *(pid for card in list(self.cards.values()) for pid in card.engine.pids()),
+            *(() if guest is None else guest.engine.pids),
+        )
 
     def held(self) -> tuple[str, ...]:
-        """Identities of the cards that are lent here now. From any thread."""
-        return tuple(each.identity for each in list(self.cards.values()) if each.lock is not None)
+        """Identities of the cards that are lent here now, or on trial. From any thread."""
+        guest = self._guest
+        return (
+            *(each.identity for each in list(self.cards.values()) if each.lock is not None),
+            *(() if guest is None else (guest.identity,)),
+        )
 
     def close(self) -> None:
         """Ends the launcher and the pool; engines must be gone before."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Literal, Protocol
 
 from app.agent.display import Seen, own_findings
@@ -11,6 +10,8 @@ from app.agent.events import Event
 from app.agent.registry import setting_items
 from app.agent.settings import Settings
 from app.agent.state import State
+from app.agent.trial import Trial
+from app.agent.view import reason_items
 from app.control.messages import (
     Accepted,
     Answer,
@@ -24,18 +25,26 @@ from app.control.messages import (
     Logs,
     LogsAre,
     Pause,
+    Preview,
+    PreviewIs,
     Quit,
     Report,
     Request,
     Resume,
+    SelfTest,
+    SelfTestIs,
     SettingsAre,
     SettingsDeclared,
     SettingsDescribe,
     SettingsGet,
     SettingsSet,
+    SigninBegin,
+    SigninCode,
     Stop,
+    WouldItem,
 )
 from app.host.cards import Discovery
+from app.policy.combine import decide
 from app.policy.intent import Intent
 from gpugoblin.errors import AgentError
 from gpugoblin.wire.signing import fingerprint, public_key_bytes
@@ -49,8 +58,7 @@ class Asked(Seen, Protocol):
     settings: Settings
     state: State
     discovery: Discovery
-    code_until_s: float | None
-    enrol_fault: str
+    trial: Trial
 
     def post(self, *events: Event) -> None:
         """Takes events for the next step."""
@@ -90,11 +98,10 @@ class Handlers:
         if isinstance(request, SettingsDescribe):
             return SettingsDeclared(request.request, setting_items())
         if isinstance(request, Doctor):
-            # The network is asked on its own lane, the disk in a thread: the loop goes on.
-            call = agent.network.coordinator_call(
+            # Network and disk are asked in a thread of the owner's own: the loop goes on.
+            findings = await agent.joining.ask(
                 lambda link: examine(agent.settings, agent.state.directory, link)
             )
-            findings = await asyncio.wrap_future(call)
             cards = about_cards(agent.settings, agent.discovery, as_found)
             return Report(request.request, (*own_findings(agent), *cards, *findings))
         if isinstance(request, History):
@@ -104,6 +111,20 @@ class Handlers:
             return LogsAre(request.request, tuple(lines))
         if isinstance(request, (EnrolBegin, EnrolPoll)):
             return self._enrolment(request.request)
+        if isinstance(request, SigninBegin):
+            await agent.joining.begin_signin(request.mailbox, request.language)
+            return Accepted(request.request, "", True)
+        if isinstance(request, SigninCode):
+            await agent.joining.finish_signin(request.code)
+            return Accepted(request.request, "", True)
+        if isinstance(request, Preview):
+            return self._preview(request)
+        if isinstance(request, SelfTest):
+            shown = await agent.trial(request.card)
+            return SelfTestIs(
+                request.request, request.card, shown.rates.flops_per_s, shown.rates.bytes_per_s,
+                shown.level, shown.is_fresh,
+            )  # fmt: skip
         raise AgentError("control_malformed", reason=f"{type(request).__name__} comes once")
 
     def _history(self, request: History) -> HistoryIs:
@@ -117,12 +138,13 @@ class Handlers:
         """A device that is not known is being made known all the time: nothing has to be begun."""
         agent = self._agent
         key = fingerprint(public_key_bytes(agent.key))
-        if agent.is_enrolled:
+        joining = agent.joining
+        if joining.is_enrolled:
             return EnrolIs(request, "enrolled", fingerprint=key)
-        if agent.user_code:
-            return EnrolIs(request, "waiting", agent.user_code, key, agent.code_until_s)
-        state: Literal["failed", "asking"] = "failed" if agent.enrol_fault else "asking"
-        return EnrolIs(request, state, fingerprint=key, why=agent.enrol_fault)
+        if joining.user_code:
+            return EnrolIs(request, "waiting", joining.user_code, key, joining.code_until_s)
+        state: Literal["failed", "asking"] = "failed" if joining.fault else "asking"
+        return EnrolIs(request, state, fingerprint=key, why=joining.fault)
 
     def _take(self, request: Pause | Finish | Stop | Resume) -> Accepted:
         kinds = {Pause: "pause", Finish: "finish", Stop: "stop", Resume: "resume"}
@@ -131,6 +153,22 @@ class Handlers:
         is_new = self._agent.owner.wants(intent, request.cards)
         self._agent.post()
         return Accepted(request.request, request.intent, is_new)
+
+    def _preview(self, request: Preview) -> PreviewIs:
+        """What the rules would say with other settings and no word of the owner; nothing changes.
+
+        The memory of the rules is left out: how a cause fades is of no interest here.
+        """
+        agent = self._agent
+        choices = agent.settings.changed(request.values).choices()
+        rulings, _ = decide(agent.around.snapshot(), agent.owner.rules, {}, choices, {})
+        return PreviewIs(
+            request.request,
+            tuple(
+                WouldItem(each.card, each.ruling.name, reason_items(each), each.until_s)  # type: ignore[arg-type] # the names of `Ruling` are the words of the item
+                for each in rulings
+            ),
+        )
 
     def _settings(self, request: int) -> SettingsAre:
         revision = self._agent.state.owner_settings().revision

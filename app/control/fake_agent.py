@@ -22,7 +22,7 @@ import msgspec
 from msgspec import Struct
 
 from app.control.board import follow
-from app.control.items import CardItem, Item, LogLine, ReasonItem, Value
+from app.control.items import AgentItem, CardItem, Item, LogLine, ReasonItem, Value
 from app.control.messages import (
     Accepted,
     Answer,
@@ -39,17 +39,24 @@ from app.control.messages import (
     Logs,
     LogsAre,
     Pause,
+    Preview,
+    PreviewIs,
     Quit,
     Report,
     Request,
     Resume,
+    SelfTest,
+    SelfTestIs,
     SettingItem,
     SettingsAre,
     SettingsDeclared,
     SettingsDescribe,
     SettingsGet,
     SettingsSet,
+    SigninBegin,
+    SigninCode,
     Stop,
+    WouldItem,
 )
 from app.control.server import ControlServer
 from gpugoblin.errors import AgentError
@@ -69,7 +76,6 @@ class Scene(Struct, frozen=True, forbid_unknown_fields=True):
     history: tuple[HistoryRow, ...] = ()
     lines: tuple[LogLine, ...] = ()
     findings: tuple[Finding, ...] = ()
-    enrolment: EnrolIs = EnrolIs(0, "enrolled")
 
 
 class Step(Struct, frozen=True, forbid_unknown_fields=True):
@@ -197,7 +203,17 @@ class FakeAgent:
             case SettingsDescribe():
                 return SettingsDeclared(request.request, self.scene.settings)
             case EnrolBegin() | EnrolPoll():
-                return msgspec.structs.replace(self.scene.enrolment, request=request.request)
+                return msgspec.structs.replace(self._enrolment(), request=request.request)
+            case SigninBegin():
+                if self._enrolment().state == "enrolled":
+                    raise AgentError("signin_not_now")
+                return Accepted(request.request, "", True)
+            case SigninCode():
+                return self._sign_in(request)
+            case Preview():
+                return self._preview(request)
+            case SelfTest():
+                return self._self_test(request)
             case History():
                 return self._history(request)
             case Logs():
@@ -221,6 +237,47 @@ class FakeAgent:
                 self._words[card] = ReasonItem(STOPPED[type(request)], {}, until_s)
         self._show()
         return Accepted(request.request, request.intent, True)
+
+    def _enrolment(self) -> EnrolIs:
+        agent = self.items.get("agent")
+        if not isinstance(agent, AgentItem) or agent.state != "not_enrolled":
+            return EnrolIs(0, "enrolled")
+        until_s = agent.since_s + 7200.0
+        return EnrolIs(0, "waiting", agent.user_code, agent.fingerprint, until_s)
+
+    def _sign_in(self, request: SigninCode) -> Accepted:
+        if sum(map(str.isdecimal, request.code)) != 8:
+            raise AgentError("login_code_malformed", digits=8)
+        agent = self.items.get("agent")
+        if isinstance(agent, AgentItem):
+            self.items["agent"] = msgspec.structs.replace(agent, state="working", user_code="")
+        self._show()
+        return Accepted(request.request, "", True)
+
+    def _cards(self) -> list[CardItem]:
+        return [item for item in self.items.values() if isinstance(item, CardItem)]
+
+    def _preview(self, request: Preview) -> PreviewIs:
+        """As the cards are now; with the profile `always` they lend slowly."""
+        slow = ReasonItem("duty", {"percent": 30.0})
+        is_always = request.values.get("profile") == "always"
+        return PreviewIs(
+            request.request,
+            tuple(
+                WouldItem(card.card, "THROTTLE", (slow,), None)
+                if is_always
+                else WouldItem(card.card, card.ruling, card.reasons, card.until_s)
+                for card in self._cards()
+            ),
+        )
+
+    def _self_test(self, request: SelfTest) -> SelfTestIs:
+        for card in self._cards():
+            if card.card == request.card:
+                return SelfTestIs(
+                    request.request, card.card, card.flops_per_s, 2e10, "full", is_fresh=True
+                )
+        raise AgentError("card_unknown", card=request.card, known=[c.card for c in self._cards()])
 
     def _set(self, request: SettingsSet) -> SettingsAre:
         if request.revision != self.revision:

@@ -65,6 +65,8 @@ __all__ = [
     "LogsAre",
     "NoticeItem",
     "Pause",
+    "Preview",
+    "PreviewIs",
     "ProbeItem",
     "Quit",
     "ReasonItem",
@@ -72,6 +74,8 @@ __all__ = [
     "Report",
     "Request",
     "Resume",
+    "SelfTest",
+    "SelfTestIs",
     "SensorItem",
     "SettingItem",
     "SettingsAre",
@@ -81,6 +85,8 @@ __all__ = [
     "SettingsSet",
     "Show",
     "ShowPage",
+    "SigninBegin",
+    "SigninCode",
     "Snapshot",
     "Status",
     "Stop",
@@ -88,6 +94,7 @@ __all__ = [
     "TotalsItem",
     "Value",
     "Welcome",
+    "WouldItem",
     "decode_answer",
     "decode_request",
     "encode",
@@ -192,6 +199,36 @@ class EnrolPoll(_Message, frozen=True):
     request: Number
 
 
+class SigninBegin(_Message, frozen=True):
+    """The owner signs in here instead of approving the code elsewhere: a letter with a code goes to
+    `mailbox`. Answered by `Accepted`, the same for every mailbox. `language`: of the letter."""
+
+    request: Number
+    mailbox: Annotated[str, Meta(max_length=254)]
+    language: Code = "en"
+
+
+class SigninCode(_Message, frozen=True):
+    """The code of the letter. Answered by `Accepted`; the device is enrolled soon after."""
+
+    request: Number
+    code: Annotated[str, Meta(max_length=64)]
+
+
+class Preview(_Message, frozen=True):
+    """What the rules would say with these settings; answered by `PreviewIs`. Nothing changes."""
+
+    request: Number
+    values: Annotated[dict[Id, Value], Meta(max_length=100)]
+
+
+class SelfTest(_Message, frozen=True):
+    """Measure a card for a second with a product in a walled engine; answered by `SelfTestIs`."""
+
+    request: Number
+    card: Annotated[int, Meta(ge=0, le=63)]
+
+
 class History(_Message, frozen=True):
     """What ran; answered by `HistoryIs`, oldest first, at most `limit` rows.
 
@@ -245,6 +282,10 @@ Request = (
     | SettingsDescribe
     | EnrolBegin
     | EnrolPoll
+    | SigninBegin
+    | SigninCode
+    | Preview
+    | SelfTest
     | History
     | Logs
     | Show
@@ -339,6 +380,39 @@ class EnrolIs(_Message, frozen=True):
     why: Text = ""
 
 
+class WouldItem(_Plain, frozen=True):
+    """What would hold for a card; as in a `CardItem`."""
+
+    card: Number
+    ruling: Literal["RUN", "THROTTLE", "FREEZE", "STOP"]
+    reasons: Annotated[tuple[ReasonItem, ...], Meta(max_length=32)]
+    until_s: UnixSeconds | None
+
+
+class PreviewIs(_Message, frozen=True):
+    """Every card, in the order of their numbers."""
+
+    request: Number
+    cards: Annotated[tuple[WouldItem, ...], Meta(max_length=64)]
+
+
+class SelfTestIs(_Message, frozen=True):
+    """What a card has shown.
+
+    Args:
+        flops_per_s, bytes_per_s: the best of some rounds.
+        sandbox_level: of the walls in which it was measured.
+        is_fresh: measured just now; False: the card lends, and this is what it showed at its start.
+    """
+
+    request: Number
+    card: Number
+    flops_per_s: float
+    bytes_per_s: float
+    sandbox_level: Id
+    is_fresh: bool
+
+
 class HistoryRow(_Plain, frozen=True):
     """A stretch of lending, or the sum of a day.
 
@@ -412,6 +486,8 @@ Answer = (
     | SettingsAre
     | SettingsDeclared
     | EnrolIs
+    | PreviewIs
+    | SelfTestIs
     | HistoryIs
     | LogsAre
     | ShowPage

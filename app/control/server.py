@@ -27,6 +27,7 @@ from app.control.messages import (
     Hello,
     History,
     Item,
+    Preview,
     Refused,
     Request,
     SettingsDescribe,
@@ -47,7 +48,9 @@ __all__ = ["ControlServer"]
 MAX_BACKLOG_BYTES: Final = 1024 * 1024
 MAX_CONNECTIONS: Final = 32
 
-READ_VERBS: Final = (Hello, Status, Subscribe, SettingsGet, SettingsDescribe, History, Doctor)
+READ_VERBS: Final = (
+    Hello, Status, Subscribe, SettingsGet, SettingsDescribe, Preview, History, Doctor,
+)  # fmt: skip
 """What those may ask who may only read. Logs are not among them: they may name programs."""
 
 Handler = Callable[[Request], Awaitable[Answer]]

@@ -71,6 +71,22 @@ CODES: dict[str, ErrorCode] = {
         what="The coordinator shows the fingerprint {theirs}, which is not this device's.",
         next_step="Do not approve anything: check the coordinator's address and certificate.",
     ),
+    "signin_not_now": ErrorCode(
+        what="Nobody can sign in here now: no code of the coordinator waits to be approved.",
+        next_step="Wait until the coordinator answers, then ask for a letter again.",
+    ),
+    "signin_mailbox_malformed": ErrorCode(
+        what="That is not a mail address.",
+        next_step="Write it as name@example.org.",
+    ),
+    "login_code_malformed": ErrorCode(
+        what="The code of the letter has {digits} digits.",
+        next_step="Type all of them; spaces between them do not matter.",
+    ),
+    "trial_busy": ErrorCode(
+        what="Another card is being measured, or this one begins to lend.",
+        next_step="Ask again in some seconds.",
+    ),
     # links
     "address_refused": ErrorCode(
         what="The address {address} cannot be used: {reason}.",

@@ -13,6 +13,7 @@ from msgspec import Meta
 from gpugoblin.ids import (
     AccountId,
     ArrayId,
+    AskId,
     BlobHash,
     DeviceId,
     EnrolmentId,
@@ -30,6 +31,7 @@ from gpugoblin.ids import (
 __all__ = [
     "AccountIdField",
     "ArrayIdField",
+    "AskIdField",
     "Assurance",
     "BlobHashField",
     "Bytes64K",
@@ -71,6 +73,7 @@ _HEX64 = Meta(min_length=64, max_length=64, pattern=r"\A[0-9a-f]{64}\Z")
 
 AccountIdField = Annotated[AccountId, _ID]
 ArrayIdField = Annotated[ArrayId, _ID]
+AskIdField = Annotated[AskId, _ID]
 DeviceIdField = Annotated[DeviceId, _ID]
 EnrolmentIdField = Annotated[EnrolmentId, _ID]
 GrantIdField = Annotated[GrantId, _ID]

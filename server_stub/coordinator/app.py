@@ -24,10 +24,10 @@ from gpugoblin.errors import CoordinatorError, GoblinError
 from gpugoblin.ids import LabId
 from gpugoblin.wire.codec import decode, encode, message_type
 from gpugoblin.wire.messages.contact import Contact, Demand
-from gpugoblin.wire.messages.enrol import EnrolPoll, EnrolStart
+from gpugoblin.wire.messages.enrol import EnrolCode, EnrolMail, EnrolPoll, EnrolStart
 from gpugoblin.wire.messages.receipt import ReceiptBatch
 from server_stub.coordinator.gate import Gate, Service, read_body, status_of
-from server_stub.coordinator.handlers import contact, enrol, node, operator
+from server_stub.coordinator.handlers import contact, enrol, enrol_mail, node, operator
 from server_stub.coordinator.handlers.common import use_nonce
 from server_stub.coordinator.house import Caller, House
 from server_stub.coordinator.store import Transaction
@@ -38,13 +38,16 @@ from server_stub.coordinator.web.visit import path_of
 __all__ = ["MESSAGE_ROUTES", "make_app"]
 
 R = TypeVar("R")
-Handler = Callable[[House, Transaction, float, random.Random, Caller, Any], R]
+Handler = Callable[[House, Transaction, float, random.Random, Caller, Any], R | CoordinatorError]
+"""Answers in a transaction. A refusal that is raised undoes it; one that is returned does not."""
 
 _log = logging.getLogger("gpugoblin.coordinator")
 
 MESSAGE_ROUTES: Final[dict[str, tuple[type[msgspec.Struct], Handler[msgspec.Struct]]]] = {
     "/v1/enrol/start": (EnrolStart, enrol.start),
     "/v1/enrol/poll": (EnrolPoll, enrol.poll),
+    "/v1/enrol/mail": (EnrolMail, enrol_mail.mail),
+    "/v1/enrol/code": (EnrolCode, enrol_mail.code),
     "/v1/contact": (Contact, contact.contact),
     "/v1/node/demand": (Demand, node.demand),
     "/v1/node/receipts": (ReceiptBatch, node.receipts),

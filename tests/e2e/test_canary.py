@@ -37,6 +37,8 @@ ALLOWED: Final[dict[Field, str]] = {
     " before it meets a lab; the run below shows that it is one",
     ("contact@1", "cards[].engine_build", "shape"): "the same word",
     ("contact@1", "cards[].memory_bytes", "shape"): "the card's own size, set by its owner",
+    ("enrol.mail@1", "mailbox", "shape"): "the owner's mail address, typed before the device meets"
+    " a lab; the coordinator knows it from its pages, too",
     ("enrol.start@1", "public_key", "hash"): "the device's key, made before it meets a lab",
     ("node.demand@1", "cards_wanted", "number"): "how many tasks are left: wanted cards, no size",
     ("node.demand@1", "min_memory_bytes", "number"): "whole steps of 256 MiB, rounded down",

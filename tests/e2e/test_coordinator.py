@@ -26,10 +26,20 @@ from gpugoblin.wire.codec import encode
 from gpugoblin.wire.messages.contact import (
     Contact,
 )
-from gpugoblin.wire.messages.enrol import EnrolStart
+from gpugoblin.wire.messages.enrol import (
+    EnrolCode,
+    EnrolCodeReply,
+    EnrolMail,
+    EnrolMailReply,
+    EnrolPoll,
+    EnrolPollReply,
+    EnrolStart,
+    EnrolStartReply,
+)
 from gpugoblin.wire.messages.receipt import ReceiptBatchReply
 from tests.helpers.coordinator import write_config
 from tests.helpers.coordinator_process import Device, Lab, Party, Server
+from tests.helpers.mailbox import Mailboxes
 
 M = TypeVar("M", bound=msgspec.Struct)
 START_LIMIT_S = 30.0
@@ -153,3 +163,33 @@ def test_a_port_in_use_and_a_missing_key(server: Server, tmp_path: Path) -> None
     done = subprocess.run(words, capture_output=True, text=True, timeout=60)
     assert done.returncode == 1
     assert "key_file_unreadable" in done.stderr
+
+
+def test_a_machine_is_taken_in_by_the_letter_of_its_owner(tmp_path: Path) -> None:
+    with Mailboxes() as boxes:
+        config = write_config(
+            tmp_path, enrol_interval_s=0.05, mail_host="127.0.0.1", mail_port=boxes.port,
+            mail_tls="off",
+        )  # fmt: skip
+        running = Server(config)
+        running.start()
+        try:
+            _taken_in(Party(running), boxes)
+        finally:
+            running.end(signal.SIGTERM)
+
+
+def _taken_in(device: Party, boxes: Mailboxes) -> None:
+    started = device.post("/v1/enrol/start", EnrolStart(device.public_key), EnrolStartReply)
+    ask = device.post(
+        "/v1/enrol/mail", EnrolMail(started.enrolment, "cleo@example.org", "fr"), EnrolMailReply
+    ).ask
+    code = "".join(filter(str.isdigit, boxes.code("cleo@example.org")))
+    wrong = EnrolCode(started.enrolment, ask, f"{(int(code) + 1) % 10**8:08}")
+    refused = device.raw("POST", "/v1/enrol/code", encode(wrong))
+    assert (refused.status_code, refused.json()["code"]) == (403, "login_code_wrong")
+    taken = device.post(
+        "/v1/enrol/code", EnrolCode(started.enrolment, ask, code), EnrolCodeReply
+    ).device
+    polled = device.post("/v1/enrol/poll", EnrolPoll(started.enrolment), EnrolPollReply)
+    assert (polled.state, polled.device) == ("approved", taken)

@@ -24,6 +24,9 @@ SAMPLES = {
     r"\A[A-Z0-9]{4}-[A-Z0-9]{4}\Z": "BCDF-GHJK",
     r"\A[A-Za-z0-9_.@+:-]+\Z": "build-1.2.3+abc",
     r"\A[A-Za-z0-9_.-]+\Z": "eyJhbGciOiJFZERTQSJ9.eyJqdGkiOiJ4In0.c2ln",
+    r"\A[!-?A-~]+@[!-?A-~]+\Z": "ann@example.org",
+    r"\A[a-z]{2}\Z": "fr",
+    r"\A[0-9]{8}\Z": "12345678",
     r"\Ahttps?://[A-Za-z0-9.:\[\]-]+\Z": "https://lab.example.org:8443",
 }
 """One text for each pattern that messages use."""

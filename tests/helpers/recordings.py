@@ -28,7 +28,7 @@ from app.control.items import (
     SensorItem,
     TotalsItem,
 )
-from app.control.messages import EnrolIs, Finding, HistoryRow
+from app.control.messages import Finding, HistoryRow
 from app.policy.choices import Choices
 from app.policy.combine import CardRuling
 from app.policy.intent import Intent
@@ -197,8 +197,6 @@ class Day:
                 Finding("coordinator", True, "https://coordinator.example.org:8440 answers."),
                 Finding("disk", False, "1 GiB is free.", "Free disk space."),
             ),
-            EnrolIs(0, "waiting", self.user_code, "62cc-9bdb-b19a-ec91", BEGIN_S + 600.0)
-            if self.user_code else EnrolIs(0, "enrolled"),
         )  # fmt: skip
         return Recording(scene, tuple(self.steps))
 

@@ -1,4 +1,4 @@
-"""Enrolment of a device by code (RFC 8628 in shape): device and coordinator.
+"""Enrolment of a device by code (RFC 8628 in shape) or by letter: device and coordinator.
 
 Owns: the dialogue `enrol.*`. The device makes its own key; the coordinator sees the public half.
 """
@@ -9,10 +9,19 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from gpugoblin.wire.bounds import DeviceIdField, EnrolmentIdField, PublicKey, Seconds
+from gpugoblin.wire.bounds import AskIdField, DeviceIdField, EnrolmentIdField, PublicKey, Seconds
 from gpugoblin.wire.registry import message
 
-__all__ = ["EnrolPoll", "EnrolPollReply", "EnrolStart", "EnrolStartReply"]
+__all__ = [
+    "EnrolCode",
+    "EnrolCodeReply",
+    "EnrolMail",
+    "EnrolMailReply",
+    "EnrolPoll",
+    "EnrolPollReply",
+    "EnrolStart",
+    "EnrolStartReply",
+]
 
 
 @message("enrol.start", sender="device", receiver="coordinator", max_bytes=4096)
@@ -46,3 +55,36 @@ class EnrolPollReply(Struct, frozen=True, forbid_unknown_fields=True):
 
     state: Literal["pending", "approved", "denied", "expired", "slow_down"]
     device: DeviceIdField | None = None
+
+
+@message("enrol.mail", sender="device", receiver="coordinator", max_bytes=4096)
+class EnrolMail(Struct, frozen=True, forbid_unknown_fields=True):
+    """The owner signs in at the device: a letter with a code goes to `mailbox`."""
+
+    enrolment: EnrolmentIdField
+    mailbox: Annotated[str, Meta(min_length=3, max_length=254, pattern=r"\A[!-?A-~]+@[!-?A-~]+\Z")]
+    language: Annotated[str, Meta(pattern=r"\A[a-z]{2}\Z")]
+
+
+@message("enrol.mail_reply", sender="coordinator", receiver="device", max_bytes=4096)
+class EnrolMailReply(Struct, frozen=True, forbid_unknown_fields=True):
+    """The same for every mailbox. `ask` has to come back with the code."""
+
+    ask: AskIdField
+    expires_s: Seconds
+
+
+@message("enrol.code", sender="device", receiver="coordinator", max_bytes=4096)
+class EnrolCode(Struct, frozen=True, forbid_unknown_fields=True):
+    """The code of the letter: whoever reads that mailbox owns this device."""
+
+    enrolment: EnrolmentIdField
+    ask: AskIdField
+    code: Annotated[str, Meta(pattern=r"\A[0-9]{8}\Z")]
+
+
+@message("enrol.code_reply", sender="coordinator", receiver="device", max_bytes=4096)
+class EnrolCodeReply(Struct, frozen=True, forbid_unknown_fields=True):
+    """The enrolment is approved."""
+
+    device: DeviceIdField

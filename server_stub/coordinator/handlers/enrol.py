@@ -21,7 +21,7 @@ from server_stub.coordinator.house import Caller, House, draw_code, draw_id
 from server_stub.coordinator.pseudonyms import network_bucket
 from server_stub.coordinator.store import Transaction
 
-__all__ = ["Decision", "approve", "deny", "poll", "start"]
+__all__ = ["Decision", "approve", "deny", "poll", "start", "take_in"]
 
 SLOW_DOWN_S: Final = 5.0
 """What a poll that comes too early adds to the interval (RFC 8628, section 3.5)."""
@@ -192,17 +192,33 @@ def _decide(
         return Decision(error=differs)
     device: DeviceId | None = None
     if state == "approved":
-        device = DeviceId(draw_id("device", rng))
-        tx.execute(
-            "INSERT INTO device (device, account, public_key, created_s) VALUES (?, ?, ?, ?)",
-            device, account, public_key, now_s,
-        )  # fmt: skip
-    tx.execute(
-        "UPDATE enrolment SET state = ?, device = ? WHERE enrolment = ?", state, device, enrolment
-    )
-    verb = "approve" if state == "approved" else "deny"
-    audit.record(tx, now_s, account, verb, device or enrolment)
+        device = take_in(tx, now_s, rng, account, enrolment, public_key)
+    else:
+        tx.execute("UPDATE enrolment SET state = 'denied' WHERE enrolment = ?", enrolment)
+        audit.record(tx, now_s, account, "deny", enrolment)
     return Decision(device=device, fingerprint=found)
+
+
+def take_in(
+    tx: Transaction,
+    now_s: float,
+    rng: random.Random,
+    account: str,
+    enrolment: str,
+    public_key: bytes,
+) -> DeviceId:
+    """Makes the device of a waiting enrolment one of the account's."""
+    device = DeviceId(draw_id("device", rng))
+    tx.execute(
+        "INSERT INTO device (device, account, public_key, created_s) VALUES (?, ?, ?, ?)",
+        device, account, public_key, now_s,
+    )  # fmt: skip
+    tx.execute(
+        "UPDATE enrolment SET state = 'approved', device = ? WHERE enrolment = ?",
+        device, enrolment,
+    )  # fmt: skip
+    audit.record(tx, now_s, account, "approve", device)
+    return device
 
 
 def _insert(

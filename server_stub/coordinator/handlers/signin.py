@@ -31,6 +31,7 @@ __all__ = [
     "mailbox_of",
     "person_of",
     "redeem",
+    "redeem_account",
     "sign_out",
     "sign_out_all",
 ]
@@ -140,6 +141,26 @@ def redeem(
     A wrong code costs a try, so the refusal is returned and not raised: a raised error would undo
     that. It is the same for a code that is wrong, used, too old or was never sent.
     """
+    account = redeem_account(house, tx, now_s, rng, ask, code)
+    if isinstance(account, CoordinatorError):
+        return account
+    tx.execute(
+        "DELETE FROM session WHERE account = ? AND session NOT IN"
+        " (SELECT session FROM session WHERE account = ? ORDER BY seen_s DESC LIMIT ?)",
+        account, account, MAX_SESSIONS - 1,
+    )  # fmt: skip
+    secret = draw_id("session", rng)
+    tx.execute(
+        "INSERT INTO session (session, account, created_s, seen_s) VALUES (?, ?, ?, ?)",
+        _hidden(secret), account, now_s, now_s,
+    )  # fmt: skip
+    return secret
+
+
+def redeem_account(
+    house: House, tx: Transaction, now_s: float, rng: random.Random, ask: str, code: str
+) -> AccountId | CoordinatorError:
+    """The account of whoever reads the mailbox, made where it is new; else why not, as `redeem`."""
     row = tx.row(
         "SELECT mailbox, code, language, tries_left FROM login_code"
         " WHERE ask = ? AND expires_s > ? AND tries_left > 0",
@@ -156,18 +177,7 @@ def redeem(
         )
         return CoordinatorError("login_code_wrong")
     tx.execute("DELETE FROM login_code WHERE ask = ?", _hidden(ask))
-    account = _account_of(tx, now_s, rng, mailbox, language)
-    tx.execute(
-        "DELETE FROM session WHERE account = ? AND session NOT IN"
-        " (SELECT session FROM session WHERE account = ? ORDER BY seen_s DESC LIMIT ?)",
-        account, account, MAX_SESSIONS - 1,
-    )  # fmt: skip
-    secret = draw_id("session", rng)
-    tx.execute(
-        "INSERT INTO session (session, account, created_s, seen_s) VALUES (?, ?, ?, ?)",
-        _hidden(secret), account, now_s, now_s,
-    )  # fmt: skip
-    return secret
+    return AccountId(_account_of(tx, now_s, rng, mailbox, language))
 
 
 def person_of(house: House, tx: Transaction, now_s: float, secret: str) -> Person | None:

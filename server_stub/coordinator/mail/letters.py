@@ -17,8 +17,8 @@ def code(digits: str, lasts_s: float, language: str) -> tuple[str, str]:
     subject = _("Your code for gpugoblin: {code}").format(code=shown)
     words = _(
         "Your code to sign in is\n\n    {code}\n\n"
-        "Type it on the page where you asked for it. It works in that browser\n"
-        "alone, for {minutes} minutes.\n\n"
+        "Type it where you asked for it: in that browser, or at that machine. It\n"
+        "works there alone, for {minutes} minutes.\n\n"
         "If you did not ask for it, you need not do anything: nobody can sign\n"
         "in without it.\n"
     ).format(code=shown, minutes=round(lasts_s / 60))

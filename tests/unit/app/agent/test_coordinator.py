@@ -11,7 +11,12 @@ from app.agent import coordinator
 from gpugoblin.errors import AgentError, WireError
 from gpugoblin.wire.codec import encode
 from gpugoblin.wire.messages.contact import Contact, ContactReply
-from gpugoblin.wire.messages.enrol import EnrolPollReply, EnrolStartReply
+from gpugoblin.wire.messages.enrol import (
+    EnrolCodeReply,
+    EnrolMailReply,
+    EnrolPollReply,
+    EnrolStartReply,
+)
 from gpugoblin.wire.signing import fingerprint
 from tests.helpers.messages import example
 
@@ -89,3 +94,31 @@ def test_a_reply_that_is_no_message() -> None:
     link: Any = Answers(b"{}")
     with pytest.raises(WireError):
         coordinator.contact(link, Contact(()))
+
+
+def test_a_letter_and_its_code() -> None:
+    link: Any = Answers(EnrolMailReply("ask_a", 600.0), EnrolCodeReply("device_a"))  # type: ignore[arg-type]
+    reply = coordinator.enrol_mail(link, "enrol_a", " ann@example.org ", "fr")  # type: ignore[arg-type]
+    assert reply.ask == "ask_a"
+    assert coordinator.enrol_code(link, "enrol_a", reply.ask, "\uff11234 5678") == "device_a"  # type: ignore[arg-type]
+    assert [path for path, _ in link.asked] == ["/v1/enrol/mail", "/v1/enrol/code"]
+
+
+@pytest.mark.parametrize(
+    "mailbox", ["", "ann", "ann@", "a b@example.org", "a@b\nc", "é@b", "a" * 400]
+)
+def test_what_is_no_mailbox_is_not_sent(mailbox: str) -> None:
+    link: Any = Answers()
+    with pytest.raises(AgentError) as caught:
+        coordinator.enrol_mail(link, "enrol_a", mailbox, "fr")  # type: ignore[arg-type]
+    assert caught.value.code == "signin_mailbox_malformed"
+    assert link.asked == []
+
+
+@pytest.mark.parametrize("code", ["", "1234567", "123456789", "abcdefgh"])
+def test_what_is_no_code_costs_no_try(code: str) -> None:
+    link: Any = Answers()
+    with pytest.raises(AgentError) as caught:
+        coordinator.enrol_code(link, "enrol_a", "ask_a", code)  # type: ignore[arg-type]
+    assert caught.value.code == "login_code_malformed"
+    assert link.asked == []

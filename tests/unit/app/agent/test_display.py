@@ -32,7 +32,7 @@ def agent(*, ending: bool = False, enrolled: bool = True, **card: Any) -> Any:
     return SimpleNamespace(
         machine=SimpleNamespace(model=model),
         stopping=stopping,
-        is_enrolled=enrolled,
+        joining=SimpleNamespace(is_enrolled=enrolled, user_code=""),
         around=SimpleNamespace(board=SimpleNamespace(reports=REPORTS)),
         fleet=SimpleNamespace(cards={0: SimpleNamespace(number=0, engine=engine)}),
     )

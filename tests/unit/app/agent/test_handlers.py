@@ -7,25 +7,51 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from app.agent.calibration import Rates
 from app.agent.handlers import Handlers
 from app.agent.settings import read_settings
 from app.agent.state import OwnerSettings
+from app.agent.trial import Shown
 from app.control.messages import (
     Accepted,
+    EnrolPoll,
     Finish,
     Hello,
     Pause,
+    Preview,
     Quit,
     Request,
     Resume,
+    SelfTest,
+    SelfTestIs,
     SettingsAre,
     SettingsGet,
     SettingsSet,
+    SigninBegin,
+    SigninCode,
     Stop,
 )
 from app.policy.intent import Intent
-from gpugoblin.errors import AgentError
+from app.policy.rules import RULES
+from app.policy.snapshot import (
+    CardFacts,
+    IdleFacts,
+    LoadFacts,
+    NetworkFacts,
+    PlayFacts,
+    PowerFacts,
+    Snapshot,
+)
+from gpugoblin.errors import AgentError, GoblinError
+
+KEY = Ed25519PrivateKey.from_private_bytes(bytes(32))
+SNAPSHOT = Snapshot(
+    1000.0, (CardFacts(0, "cpu", "cpu"),), 1000.0, idle=IdleFacts(999.0, "test", is_active=True),
+    play=PlayFacts(), power=PowerFacts(), network=NetworkFacts("no", "wired"),
+    load=LoadFacts(4.0, 2**34, 2**37),
+)  # fmt: skip
 
 
 class FakeAgent:
@@ -33,13 +59,29 @@ class FakeAgent:
         self.calls: list[Any] = []
         self.settings = read_settings(None)
         self.revision = 0
+        self.joining = SimpleNamespace(
+            begin_signin=self.begin, finish_signin=self.finish, is_enrolled=False,
+            user_code="ABCD-2345", code_until_s=9.0, fault="",
+        )  # fmt: skip
+        self.key = KEY
+        self.trial = self.measure
+        self.around = SimpleNamespace(snapshot=lambda: SNAPSHOT)
         self.owner = SimpleNamespace(
-            wants=lambda intent, cards: self.calls.append((intent, cards)) is None
+            rules=RULES, wants=lambda intent, cards: self.calls.append((intent, cards)) is None
         )
         self.state = SimpleNamespace(
             owner_settings=lambda: OwnerSettings(self.revision),
             change_settings=self.change,
         )
+
+    async def begin(self, mailbox: str, language: str) -> None:
+        self.calls.append((mailbox, language))
+
+    async def finish(self, code: str) -> None:
+        self.calls.append(code)
+
+    async def measure(self, card: int) -> Shown:
+        return Shown(Rates(float(card), 2.0), "full", is_fresh=True)
 
     def change(self, settings: Any, revision: int, values: Any) -> Any:
         self.revision = revision + 1
@@ -88,6 +130,44 @@ def test_settings_are_read_and_changed() -> None:
     assert before.revision == 0
     after = ask(agent, SettingsSet(2, 0, {"queue.prefetch": 5}))
     assert (after.revision, after.values["queue.prefetch"]) == (1, 5)
+
+
+def test_signing_in_reaches_whoever_joins() -> None:
+    agent = FakeAgent()
+    assert ask(agent, SigninBegin(1, "ann@example.org", "fr")) == Accepted(1, "", True)
+    assert ask(agent, SigninCode(2, "1234 5678")) == Accepted(2, "", True)
+    assert agent.calls == [("ann@example.org", "fr"), "1234 5678"]
+
+
+def test_how_enrolment_stands() -> None:
+    agent = FakeAgent()
+    waiting = ask(agent, EnrolPoll(1))
+    assert (waiting.state, waiting.user_code, waiting.until_s) == ("waiting", "ABCD-2345", 9.0)
+    agent.joining.user_code, agent.joining.fault = "", "It is away."
+    assert (ask(agent, EnrolPoll(2)).state, ask(agent, EnrolPoll(3)).why) == (
+        "failed",
+        "It is away.",
+    )
+    agent.joining.fault = ""
+    assert ask(agent, EnrolPoll(4)).state == "asking"
+    agent.joining.is_enrolled = True
+    assert ask(agent, EnrolPoll(5)).state == "enrolled"
+
+
+def test_a_preview_says_what_would_hold_and_changes_nothing() -> None:
+    agent = FakeAgent()
+    (away,) = ask(agent, Preview(1, {"profile": "away"})).cards
+    (always,) = ask(agent, Preview(2, {"profile": "always"})).cards
+    assert (away.ruling, [one.code for one in away.reasons]) == ("STOP", ["in_use"])
+    assert always.ruling == "THROTTLE"
+    assert agent.calls == []
+    assert agent.settings.values["profile"] == "away"
+    with pytest.raises(GoblinError):
+        ask(agent, Preview(3, {"profile": "nonsense"}))
+
+
+def test_a_card_is_measured_on_demand() -> None:
+    assert ask(FakeAgent(), SelfTest(3, 1)) == SelfTestIs(3, 1, 1.0, 2.0, "full", True)
 
 
 def test_a_second_hello_is_no_request() -> None:

@@ -77,6 +77,37 @@ def test_it_shows_and_answers_everything(tmp_path: Path) -> None:
     serve(agent, script)
 
 
+def test_first_steps_have_believable_answers(tmp_path: Path) -> None:
+    agent = FakeAgent(recording("troubles"), tmp_path, moves=False)
+
+    def script() -> None:
+        with ControlClient(tmp_path) as client:
+            waits = client.ask(m.EnrolPoll(1))
+            assert isinstance(waits, m.EnrolIs)
+            assert waits.state == "waiting"
+            client.ask(m.SigninBegin(2, "ann@example.org"))
+            with pytest.raises(ControlRefusal, match="8 digits"):
+                client.ask(m.SigninCode(3, "1234"))
+            client.ask(m.SigninCode(4, "1234 5678"))
+            assert client.ask(m.EnrolPoll(5)) == m.EnrolIs(5, "enrolled")
+            with pytest.raises(ControlRefusal):
+                client.ask(m.SigninBegin(6, "ann@example.org"))
+            now, always = (
+                client.ask(m.Preview(7, {"profile": word})) for word in ("away", "always")
+            )
+            assert isinstance(now, m.PreviewIs)
+            assert isinstance(always, m.PreviewIs)
+            assert [card.card for card in now.cards] == [0, 1]
+            assert {card.ruling for card in always.cards} == {"THROTTLE"}
+            shown = client.ask(m.SelfTest(8, 1))
+            assert isinstance(shown, m.SelfTestIs)
+            assert shown.flops_per_s > 0
+            with pytest.raises(ControlRefusal, match="no card 9"):
+                client.ask(m.SelfTest(9, 9))
+
+    serve(agent, script)
+
+
 def test_the_owners_word_holds_over_the_recording(tmp_path: Path) -> None:
     agent = FakeAgent(recording(), tmp_path, moves=False)
 

@@ -51,6 +51,10 @@ REQUESTS: tuple[m.Request, ...] = (
     m.History(14, 10.0, 20.0, "day", 5),
     m.Logs(15, 20),
     m.Show(16, "settings"),
+    m.SigninBegin(17, "ann@example.org", "fr"),
+    m.SigninCode(18, "1234 5678"),
+    m.Preview(19, {"profile": "always"}),
+    m.SelfTest(20, 1),
 )
 ANSWERS: tuple[m.Answer, ...] = (
     m.Welcome(1, "agent-1"),
@@ -76,6 +80,8 @@ ANSWERS: tuple[m.Answer, ...] = (
     ),
     m.LogsAre(15, (m.LogLine(1.0, "card_stops", "Card 0: stops."),)),
     m.ShowPage("settings"),
+    m.PreviewIs(19, (m.WouldItem(0, "STOP", (REASON,), 7.0),)),
+    m.SelfTestIs(20, 1, 1e12, 2e10, "full", True),
     m.Report(10, (m.Finding("disk", False, "Full.", "Empty it."),)),
 )
 
