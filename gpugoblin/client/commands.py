@@ -39,12 +39,13 @@ def jobs(words: Sequence[str]) -> int:
 
 
 def job(words: Sequence[str]) -> int:
-    """Looks after one job of yours: show, wait, cancel, delete, certificate."""
+    """Looks after one job of yours: show, wait, cancel, retry, delete, certificate."""
     parser = _parser("job", "One job of yours on the lab node. `gpugoblin job NAME` shows it.")
     verbs: dict[str, Callable[[Job, argparse.Namespace], int]] = {
         "show": _show,
         "wait": _wait,
         "cancel": _cancel,
+        "retry": _retry,
         "delete": _delete,
         "certificate": _certificate,
     }
@@ -52,7 +53,7 @@ def job(words: Sequence[str]) -> int:
         "verb",
         choices=sorted(verbs),
         help="show: how it stands; wait: until it is done; cancel: end it, its verified part "
-        "is kept for a week; delete: remove it, saved files stay; "
+        "is kept for a week; retry: go on with it; delete: remove it, saved files stay; "
         "certificate: how its results were checked",
     )
     parser.add_argument("name", help="the job's name or id")
@@ -73,14 +74,16 @@ def _show(found: Job, given: argparse.Namespace) -> int:
     if given.watch:
         found.wait(given.timeout)
         return _told(found, given)
+    view = found.summary()
     if given.json:
-        _print_json(found.info)
+        rest = msgspec.to_builtins(view.summary)
+        _print_json({**rest.pop("info"), "summary": rest})
     elif isinstance(found, Run):
         Console().print(found.view())
         Console().print(found.table(max(0, found.training().done - LAST_ROUNDS)))
     else:
         console = Console()
-        console.print(StatusView(found.info).__rich__())
+        console.print(view.__rich__())
         console.print(found.plan().__rich__())
     return 0
 
@@ -92,6 +95,11 @@ def _wait(found: Job, given: argparse.Namespace) -> int:
 
 def _cancel(found: Job, given: argparse.Namespace) -> int:
     found.cancel()
+    return _told(found, given)
+
+
+def _retry(found: Job, given: argparse.Namespace) -> int:
+    found.retry()
     return _told(found, given)
 
 

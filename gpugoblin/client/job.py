@@ -18,7 +18,9 @@ from gpugoblin.client.submitting import Target
 from gpugoblin.client.views import PlanView, StatusView
 from gpugoblin.client.waiting import wait_beside_others, wait_until_over
 from gpugoblin.errors import ClientError
+from gpugoblin.shown.summary import SummaryView
 from gpugoblin.wire.messages.job import Certificate, JobEvent, JobEvents, JobInfo
+from gpugoblin.wire.messages.summary import JobSummary
 from gpugoblin.wire.remote import RemoteError
 from gpugoblin.wire.transport import READ_TIMEOUT_S, Transport
 
@@ -85,6 +87,14 @@ class Job:
     def progress(self) -> StatusView:
         """How far it is now. Prints as a line, shows as a table in a notebook."""
         return StatusView(self.refresh())
+
+    def summary(self) -> SummaryView:
+        """All figures as the node has them now: tasks by state, how each was verified, by whom,
+        what travelled, time and gain against the estimate. `summary().summary` has them as fields;
+        the node's pages and `gpugoblin job` show the same."""
+        found = self._link.transport.call("GET", f"{self._path()}/summary", JobSummary)
+        self._info = found.info
+        return SummaryView(found)
 
     def refresh(self) -> JobInfo:
         """Asks the node how the job stands."""
@@ -181,6 +191,16 @@ class Job:
         self._info = self._link.transport.call(
             "POST", f"{self._path()}/cancel", JobInfo, repeatable=True
         )
+
+    def retry(self) -> Job:
+        """Goes on with a job that failed or was cancelled, as it was submitted; what is verified is
+        not computed again.
+
+        Raises:
+            RemoteError: `job_not_kept`: nothing is left to go on from; submit it again.
+        """
+        self._info = self._link.transport.call("POST", f"{self._path()}/retry", JobInfo)
+        return self
 
     def delete(self) -> None:
         """Removes the job and what the node keeps of its results. Saved files stay."""

@@ -144,6 +144,11 @@ CODES: dict[str, ErrorCode] = {
         what="There is no job {job!r} of yours on this node.",
         next_step="List your jobs with `gg.jobs()` or `gpugoblin jobs`.",
     ),
+    "job_not_kept": ErrorCode(
+        what="Nothing is kept from which the job {job} could go on here.",
+        next_step="Submit the same computation again from Python; `gpugoblin job {job}` says why "
+        "it ended.",
+    ),
     "job_name_taken": ErrorCode(
         what="The name {name!r} belongs to another computation of yours ({job}).",
         next_step="Choose another name, pass overwrite=True to replace that job, or delete it.",

@@ -24,9 +24,4 @@ CODES: dict[str, ErrorCode] = {
         what="Too many requests came from your network.",
         next_step="Try again in {wait_s} seconds.",
     ),
-    "job_not_kept": ErrorCode(
-        what="Nothing is kept from which the job {job} could go on here.",
-        next_step="Submit the same computation again from Python; `gpugoblin job {job}` says why "
-        "it ended.",
-    ),
 }

@@ -57,6 +57,7 @@ from server_stub.node.state.words import (
     Wake,
 )
 from server_stub.node.store.protocol import Store, Tx
+from server_stub.node.summary import Summaries
 from server_stub.node.training import rows as trainings
 from server_stub.node.training.watching import Watcher
 from server_stub.node.work import Compute, Computed, Reply, Work
@@ -105,6 +106,7 @@ class Node:
         self.executors: dict[str, Executor] = {"local": self.local, "grid": self.grid}
         self.revoked: frozenset[str] = frozenset()
         self.watcher = Watcher(self)
+        self.summaries = Summaries(store)
         self._changes: dict[str, asyncio.Event] = {}
         self._generate = asyncio.Event()
         self._loops: list[asyncio.Task[None]] = []

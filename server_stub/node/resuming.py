@@ -8,10 +8,13 @@ not: judge what was verified (see `state.ended`).
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
+from gpugoblin.errors import NodeError
 from gpugoblin.graph.serialize import decode
 from gpugoblin.plan.spec import Plan
 from gpugoblin.wire.messages.job import JobInfo, JobSubmit
+from gpugoblin.wire.messages.task import Constraints
 from server_stub.node import results
 from server_stub.node.node import Node
 from server_stub.node.planning import read_limits
@@ -20,7 +23,7 @@ from server_stub.node.state.words import Step
 from server_stub.node.training import rows as trainings
 from server_stub.node.training.building import read_plan
 
-__all__ = ["take_up"]
+__all__ = ["retry", "take_up"]
 
 
 async def take_up(node: Node, owner: str, message: JobSubmit, content: str) -> JobInfo | None:
@@ -36,13 +39,44 @@ async def take_up(node: Node, owner: str, message: JobSubmit, content: str) -> J
     if kept is None:
         return None
     overwrites = [save.overwrite for save in message.outputs]
-    plan = await _plan(node, message, kept)
+    return await _carry_on(
+        node, kept, message.executor, message.constraints, message.priority, overwrites
+    )
+
+
+async def retry(node: Node, job: str) -> JobInfo:
+    """Goes on with an ended job as it was submitted.
+
+    Raises:
+        NodeError: `unknown_job`, `job_not_kept`. StoreError: as `take_up`.
+    """
+    row = await node.store.read(lambda tx: jobs.submitted(tx, job))
+    kept = await node.store.read(lambda tx: ended.kept(tx, row.owner, row.name, row.content))
+    if kept is not None and kept.job == job:
+        overwrites = [output.overwrite for output in kept.outputs]
+        found = await _carry_on(
+            node, kept, kept.executor, row.constraints, row.priority, overwrites
+        )
+        if found is not None:
+            return found
+    raise NodeError("job_not_kept", job=row.name or job)
+
+
+async def _carry_on(
+    node: Node,
+    kept: ended.Kept,
+    executor: str,
+    constraints: Constraints,
+    priority: int,
+    overwrites: Sequence[bool],
+) -> JobInfo | None:
+    plan = await _plan(node, executor, kept)
     if plan is None or not await asyncio.to_thread(results.are_whole, kept.outputs, overwrites):
         return None
     await node.work.drained(kept.unused)
 
     def resume(step: Step) -> bool:
-        return ended.resume(step, kept.job, message.constraints, message.priority, overwrites)
+        return ended.resume(step, kept.job, constraints, priority, overwrites)
 
     if not await node.handle(resume):
         return None
@@ -50,9 +84,9 @@ async def take_up(node: Node, owner: str, message: JobSubmit, content: str) -> J
     return await node.store.read(lambda tx: jobs.info(tx, kept.job))
 
 
-async def _plan(node: Node, message: JobSubmit, kept: ended.Kept) -> Plan | None:
+async def _plan(node: Node, executor: str, kept: ended.Kept) -> Plan | None:
     """The plan of its verified tasks, if it can be carried on here and now."""
-    if message.executor not in ("auto", kept.executor):
+    if executor not in ("auto", kept.executor):
         return None
     settings = node.settings
     if kept.executor == "local":

@@ -46,6 +46,7 @@ from gpugoblin.wire.messages.job import (
     VerifiedBy,
 )
 from gpugoblin.wire.signing import public_key_bytes, sign_json
+from tests.helpers.summaries import summary_of
 
 __all__ = ["FakeJob", "FakeNode"]
 
@@ -181,6 +182,11 @@ class FakeNode:
             case "POST", "jobs", name, "cancel":
                 self.finish(name, "cancelled")
                 return encode(self.job(name).info)
+            case "POST", "jobs", name, "retry":
+                self.finish(name)
+                return encode(self.job(name).info)
+            case "GET", "jobs", name, "summary":
+                return encode(summary_of(self.job(name).info))
             case "DELETE", "jobs", name:
                 del self.jobs[self.job(name).info.job]
                 return b"{}"

@@ -23,6 +23,7 @@ from gpugoblin.errors import EngineError
 from gpugoblin.graph.builder import GraphBuilder
 from gpugoblin.graph.serialize import encode as encode_graph
 from gpugoblin.wire.messages.job import ArrayCreate, ArrayInfo, JobInfo, JobSubmit, OutputSave
+from gpugoblin.wire.messages.summary import JobSummary
 from gpugoblin.wire.messages.task import Constraints
 from gpugoblin.wire.remote import RemoteError
 from gpugoblin.wire.signing import public_key_bytes
@@ -106,6 +107,9 @@ class Lab:
 
     def job(self, job: str, **query: int) -> JobInfo:
         return self.client.call("GET", f"/v1/jobs/{job}", JobInfo, query=query or None)
+
+    def summary(self, job: str) -> JobSummary:
+        return self.client.call("GET", f"/v1/jobs/{job}/summary", JobSummary)
 
     def wait(self, job: JobInfo, limit_s: float = 30.0) -> JobInfo:
         ends_s = time.monotonic() + limit_s

@@ -1,5 +1,15 @@
 """All messages, one file a dialogue. Importing this package fills the registry."""
 
-from gpugoblin.wire.messages import blob, contact, enrol, job, lease, receipt, task, training
+from gpugoblin.wire.messages import (
+    blob,
+    contact,
+    enrol,
+    job,
+    lease,
+    receipt,
+    summary,
+    task,
+    training,
+)
 
-__all__ = ["blob", "contact", "enrol", "job", "lease", "receipt", "task", "training"]
+__all__ = ["blob", "contact", "enrol", "job", "lease", "receipt", "summary", "task", "training"]

@@ -20,7 +20,7 @@ from starlette.routing import BaseRoute, Route
 
 from gpugoblin.errors import GoblinError, NodeError
 from gpugoblin.wire.messages.job import ArrayCreate, JobInfo, JobList, JobSubmit
-from server_stub.node import downloads, intake, leftovers, results, submission, users
+from server_stub.node import downloads, intake, leftovers, results, resuming, submission, users
 from server_stub.node.certificate import certify
 from server_stub.node.http import replies, servers
 from server_stub.node.node import Node
@@ -73,7 +73,9 @@ class Clients:
             ("POST", "/v1/jobs", "submit", self._submit),
             ("GET", "/v1/jobs", "read", self._jobs),
             ("GET", "/v1/jobs/{job}/events", "read", self._events),
+            ("GET", "/v1/jobs/{job}/summary", "read", self._summary),
             ("POST", "/v1/jobs/{job}/cancel", "submit", self._cancel),
+            ("POST", "/v1/jobs/{job}/retry", "submit", self._retry),
             ("GET", "/v1/jobs/{job}/certificate", "read", self._certificate),
             ("GET", "/v1/jobs/{job}/outputs.safetensors", "read", self._outputs),
             ("DELETE", "/v1/jobs/{job:path}", "submit", self._delete),
@@ -186,6 +188,15 @@ class Clients:
         job = await self._job_id(request, user)
         await self._node.handle(lambda step: jobs.cancel(step, job))
         return replies.reply(await self._node.store.read(lambda tx: jobs.info(tx, job)))
+
+    async def _summary(self, request: Request, user: users.User) -> Response:
+        job = await self._job_id(request, user)
+        found = await self._node.summaries.of(job, self._node.clock.wall_s())
+        told = _told(found.info, self._node.trouble)
+        return replies.reply(msgspec.structs.replace(found, info=told))
+
+    async def _retry(self, request: Request, user: users.User) -> Response:
+        return replies.reply(await resuming.retry(self._node, await self._job_id(request, user)))
 
     async def _delete(self, request: Request, user: users.User) -> Response:
         job = await self._job_id(request, user)

@@ -51,6 +51,7 @@ STATUS: Final = {
     "region_not_verified": 409,
     "job_name_taken": 409,
     "job_not_done": 409,
+    "job_not_kept": 409,
     "upload_offset": 409,
     "length_required": 411,
     "body_too_large": 413,

@@ -32,6 +32,7 @@ __all__ = [
     "end_tasks",
     "give_up",
     "given_up",
+    "is_kept",
     "kept",
     "kept_jobs",
     "let_go",
@@ -92,6 +93,15 @@ def kept(tx: Tx, owner: str, name: str | None, content: str) -> Kept | None:
         job, executor, limits, block_axis, graph, count, tuple(task for (task,) in unused),
         tuple(arrays.of_job(tx, job)),
     )  # fmt: skip
+
+
+def is_kept(tx: Tx, job: str) -> bool:
+    """Whether a job has ended, has its name still, and may be taken up again."""
+    row = tx.one(
+        f"select 1 from job j where j.id = ? and j.name is not null and {_KEEPS} and not {_LACKS}",  # noqa: S608 - constants
+        (job,),
+    )
+    return row is not None
 
 
 def kept_jobs(tx: Tx) -> list[str]:

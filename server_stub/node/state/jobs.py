@@ -26,6 +26,7 @@ __all__ = [
     "MAX_SHOWN",
     "JobRow",
     "NewJob",
+    "Submitted",
     "add_graph",
     "cancel",
     "delete",
@@ -39,6 +40,7 @@ __all__ = [
     "shown",
     "stop",
     "submit",
+    "submitted",
     "window",
 ]
 
@@ -87,6 +89,27 @@ class JobRow:
     tasks: int
     cursor: int
     verified: int
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """By whom and how a job was submitted, as far as it is needed to go on with it."""
+
+    owner: str
+    name: str | None
+    content: str
+    constraints: Constraints
+    priority: int
+
+
+def submitted(tx: Tx, job: str) -> Submitted:
+    """How a job was submitted. Raises NodeError `unknown_job`."""
+    row = tx.one("select owner, name, content, constraints, priority from job where id = ?", (job,))
+    if row is None:
+        raise NodeError("unknown_job", job=job)
+    owner, name, content, constraints, priority = row
+    decoded = msgspec.json.decode(constraints, type=Constraints)
+    return Submitted(owner, name, content, decoded, priority)
 
 
 def load(tx: Tx, job: str) -> JobRow | None:

@@ -51,6 +51,21 @@ def test_a_name_alone_is_shown_and_watched(capsys: pytest.CaptureFixture[str]) -
     assert json.loads(capsys.readouterr().out)["name"] == "sum"
 
 
+def test_show_has_the_summary(capsys: pytest.CaptureFixture[str]) -> None:
+    assert commands.job(["sum"]) == 0
+    out = capsys.readouterr().out
+    assert "4 product check" in out
+    assert "owner_a 4" in out
+    assert commands.job(["--json", "sum"]) == 0
+    assert json.loads(capsys.readouterr().out)["summary"]["tasks"]["used"] == 4
+
+
+def test_retry(node: FakeNode, capsys: pytest.CaptureFixture[str]) -> None:
+    node.finish("sum", "cancelled")
+    assert commands.job(["retry", "sum"]) == 0
+    assert capsys.readouterr().out.startswith("sum: done")
+
+
 def test_cancel(node: FakeNode, capsys: pytest.CaptureFixture[str]) -> None:
     node.hold = True
     gg.array([4, 5]).sum().save(name="long")

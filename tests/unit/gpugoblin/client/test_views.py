@@ -17,15 +17,6 @@ def info(lab: Session, node: FakeNode) -> JobInfo:
     return gg.array([1, 2, 3]).sum().save(name="<b>sum</b>").info  # type: ignore[attr-defined,no-any-return]
 
 
-def test_a_plan_prints_its_figures(info: JobInfo) -> None:
-    view = PlanView.of(info.plan)
-    text = str(view)
-    for words in ("4 (product, 2 x 2)", "1 kflop", "check 5 %", "100 B", "about 0.5 s", "gain 2"):
-        assert words in text
-    assert "\x1b" not in text
-    assert (view.tasks, view.gain, view.executor) == (4, 2.0, "local")
-
-
 def test_a_notebook_shows_escaped_html(info: JobInfo) -> None:
     for view in (PlanView.of(info.plan), StatusView(info)):
         html = view._repr_html_()
@@ -62,12 +53,3 @@ def test_the_list_of_jobs(info: JobInfo) -> None:
     text = plain(jobs_table([info]))
     assert "done" in text
     assert "local" in text
-
-
-def test_a_plan_is_a_picture_too(info: JobInfo) -> None:
-    view = PlanView.of(info.plan)
-    svg = view._repr_svg_()
-    assert svg.startswith("<svg ")
-    assert svg == view.svg()
-    for words in ("plan: 4 tasks (product)", "1 kflop", "100 B", "gain 2", "node alone"):
-        assert words in svg

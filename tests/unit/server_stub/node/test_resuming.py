@@ -15,6 +15,7 @@ import pytest
 from gpugoblin.errors import StoreError
 from gpugoblin.wire.messages.job import ArrayInfo, JobEvents, JobInfo, OutputSave
 from server_stub.node import submission
+from server_stub.node.state import ended
 from server_stub.node.state.words import RunWork
 from server_stub.node.work import Compute, Work
 from tests.helpers.lab import DISK_FULL, Lab, died, grid_settings, on_grid, product, refused, until
@@ -101,8 +102,8 @@ def case(tmp_path: Path) -> Iterator[Case]:
 
 def test_a_cancelled_job_goes_on_where_it_stood(case: Case) -> None:
     job = case.half()
-    ended = case.cancel(job)
-    assert (ended.state, ended.verified) == ("cancelled", 3)
+    over = case.cancel(job)
+    assert (over.state, over.verified) == ("cancelled", 3)
     assert case.leftovers(), "kept under its temporary name"
     assert not case.place.exists()
     again = case.submit()
@@ -282,3 +283,26 @@ def test_writing_under_way_is_waited_for(case: Case, monkeypatch: pytest.MonkeyP
     again = case.submit()
     assert order == ["written"]
     case.finish(again)
+
+
+def test_a_retry_goes_on_without_a_new_submission(case: Case) -> None:
+    job = case.half()
+    assert not case.lab.summary(job.job).can_retry
+    case.cancel(job)
+    assert case.lab.summary(job.job).can_retry
+    again = case.lab.client.call("POST", f"/v1/jobs/{job.job}/retry", JobInfo)
+    assert (again.job, again.state, again.verified) == (job.job, "running", 3)
+    case.finish(again)
+    assert case.workers.computed == job.tasks, "nothing was computed twice"
+
+
+def test_what_is_not_kept_is_not_retried(case: Case) -> None:
+    job = case.half()
+    path = f"/v1/jobs/{job.job}/retry"
+    refused("job_not_kept", lambda: case.lab.client.call("POST", path, JobInfo))
+    case.cancel(job)
+    node = case.lab.node
+    node.call(node.node.handle(lambda step: ended.give_up(step, job.job)))
+    assert not case.lab.summary(job.job).can_retry
+    refused("job_not_kept", lambda: case.lab.client.call("POST", path, JobInfo))
+    refused("unknown_job", lambda: case.lab.client.call("POST", "/v1/jobs/x/retry", JobInfo))

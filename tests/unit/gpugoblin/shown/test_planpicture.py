@@ -6,7 +6,7 @@ import math
 import re
 from xml.etree import ElementTree
 
-from gpugoblin.client.planpicture import bars_svg
+from gpugoblin.shown.planpicture import bars_svg
 
 
 def widths(svg: str) -> list[float]:
