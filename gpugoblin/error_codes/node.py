@@ -33,6 +33,21 @@ CODES: dict[str, ErrorCode] = {
         what="The node's database cannot be written: {reason}.",
         next_step="Make space on the state directory's disk; nothing that was answered is lost.",
     ),
+    "database_locked": ErrorCode(
+        what="Another program has held the node's database for more than {wait_s} s: {reason}.",
+        next_step="End that program (a copy, a shell of SQLite); the node goes on by itself, and"
+        " nothing that was answered is lost.",
+    ),
+    "state_dir_moved": ErrorCode(
+        what="The node's state directory {path} is not where it was when the node was started.",
+        next_step="Put it back, or correct state_dir in the configuration; then start the node. All"
+        " that was verified is in the directory.",
+    ),
+    "state_dir_empty": ErrorCode(
+        what="The configuration names the lab {lab}, but there is no node.key in {path}.",
+        next_step="Is the disk mounted, and state_dir right? Without its key the node is unknown to"
+        " the coordinator: restore it from a backup, or clear `lab` and register again.",
+    ),
     # Copies of a node.
     "backup_target_taken": ErrorCode(
         what="{path} cannot take a backup: {reason}.",

@@ -15,11 +15,11 @@ from typing import Any, Final
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gpugoblin.errors import GoblinError
 from server_stub.coordinator.gate import Service
 from server_stub.coordinator.handlers import operator
+from server_stub.exposition import FORM, CountingApp, Exposition, labelled
 
 __all__ = ["CountingApp", "text_of", "watch_routes"]
 
@@ -28,8 +28,6 @@ KEPT_S: Final = 5.0
 
 PATIENCE_S: Final = 5.0
 """A server whose database does not answer for so long is not ready."""
-
-_FORM: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 _FIGURES: Final = (
     ("accounts", "gauge", "Accounts."),
@@ -40,22 +38,6 @@ _FIGURES: Final = (
     ("units", "gauge", "Verified work, in units."),
     ("schema", "gauge", "Version of the database's schema."),
 )
-
-
-class CountingApp:
-    """Counts the answers of an application by the first digit of their status."""
-
-    def __init__(self, app: ASGIApp, counts: Counter[str]) -> None:
-        self._app = app
-        self._counts = counts
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async def counted(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                self._counts[f"{message['status'] // 100}xx"] += 1
-            await send(message)
-
-        await self._app(scope, receive, counted)
 
 
 def watch_routes(service: Service, counts: Counter[str]) -> list[Route]:
@@ -70,7 +52,7 @@ def watch_routes(service: Service, counts: Counter[str]) -> list[Route]:
         return PlainTextResponse("ready\n" if found else "not ready\n", 200 if found else 503)
 
     async def metrics(request: Request) -> Response:
-        return PlainTextResponse(text_of(await watch.look(), counts), media_type=_FORM)
+        return PlainTextResponse(text_of(await watch.look(), counts), media_type=FORM)
 
     shown: dict[str, Callable[[Request], Awaitable[Response]]] = {
         "/health": health,
@@ -82,21 +64,14 @@ def watch_routes(service: Service, counts: Counter[str]) -> list[Route]:
 
 def text_of(found: operator.Status | None, counts: Counter[str]) -> str:
     """The figures in the text form of Prometheus; those of the database only when it answers."""
-    lines: list[str] = []
-
-    def add(name: str, kind: str, meaning: str, values: dict[str, float]) -> None:
-        name = f"gpugoblin_{name}_total" if kind == "counter" else f"gpugoblin_{name}"
-        lines.append(f"# HELP {name} {meaning}")
-        lines.append(f"# TYPE {name} {kind}")
-        lines.extend(f"{name}{label} {value!r}" for label, value in values.items())
-
-    add("database_up", "gauge", "Whether the database answers.", {"": int(found is not None)})
-    add("cpu_seconds", "counter", "CPU time of this process.", {"": time.process_time()})
-    answers = {f'{{status="{status}"}}': counts[status] for status in sorted(counts)}
-    add("answers", "counter", "Answers of this process by kind of status.", dict(answers))
+    made = Exposition("gpugoblin")
+    made.add("database_up", "gauge", "Whether the database answers.", int(found is not None))
+    made.add("cpu_seconds", "counter", "CPU time of this process.", time.process_time())
+    answers = labelled("status", counts)
+    made.add("answers", "counter", "Answers of this process by kind of status.", answers)
     for name, kind, meaning in _FIGURES if found is not None else ():
-        add(name, kind, meaning, {"": getattr(found, name)})
-    return "\n".join(lines) + "\n"
+        made.add(name, kind, meaning, getattr(found, name))
+    return made.text()
 
 
 class _Watch:

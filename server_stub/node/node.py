@@ -68,7 +68,10 @@ __all__ = ["Node"]
 BATCH_TASKS: Final = 32
 TICK_S: Final = 1.0
 TIDY_S: Final = 300.0
-DATABASE_FAILED: Final = "database_failed"
+PASSING: Final = frozenset({"database_failed", "database_locked"})
+"""Causes for which a transaction is tried again: nothing of it has happened."""
+
+DRAIN_LOOK_S: Final = 0.05
 
 T = TypeVar("T")
 
@@ -113,6 +116,8 @@ class Node:
         self._deleted: list[str] = []
         self._dropping: set[str] = set()
         self.trouble: NodeError | None = None
+        self.draining = False
+        self.in_place: Callable[[], bool] = lambda: True
         self._facts: dict[tuple[str, str], tuple[Any, ...]] = {}
         self._spawned: set[asyncio.Task[None]] = set()
         self._uploads: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -145,6 +150,21 @@ class Node:
             asyncio.create_task(self._every(self.watcher.look, self.watcher.wake)),
             asyncio.create_task(self._every(self._tidy, asyncio.Event(), TIDY_S)),
         ]
+
+    async def drain(self, limit_s: float) -> bool:
+        """Begins nothing new, and lets end what is under way: local tasks, results whose bytes are
+        arriving, checks. Returns whether all of it ended within `limit_s`."""
+        self.draining = True
+        self.grid.submit("")  # devices whose question is held are told at once
+        ends_s = self.clock.monotonic_s() + limit_s
+        while self.in_place():
+            arriving = await self.store.read(leases.arriving)
+            if not (arriving or self.local.busy or self.work.busy):
+                return True
+            if self.clock.monotonic_s() >= ends_s:
+                return False
+            await asyncio.sleep(DRAIN_LOOK_S)
+        return False
 
     async def stop(self) -> None:
         """Ends the loops and what is under way; rows say what goes on at the next start."""
@@ -181,7 +201,7 @@ class Node:
         try:
             result, effects = await self.store.write(body, self._drop_files, brief=brief)
         except NodeError as error:
-            self.trouble = error if error.code == DATABASE_FAILED else None
+            self.trouble = error if error.code in PASSING else None
             raise
         self.trouble = None
         for effect in effects:
@@ -194,7 +214,7 @@ class Node:
             try:
                 return await self.handle(handler)
             except NodeError as error:
-                if error.code != DATABASE_FAILED:
+                if error.code not in PASSING:
                     raise
                 log.error("%s", error)
             await asyncio.sleep(TICK_S)
@@ -256,6 +276,8 @@ class Node:
         try:
             await asyncio.to_thread(results.publish, rows)
         except StoreError as error:
+            if not self.in_place():
+                return
             code, text = error.code, str(error)
             await self.persist(lambda step: jobs.fail(step, job, code, None, text))
             return
@@ -287,6 +309,8 @@ class Node:
 
     async def _failed(self, effect: RunWork, error: GoblinError, again: bool) -> None:
         log.warning("%s of task %s: %s", effect.purpose, effect.task, error)
+        if not self.in_place():
+            return  # the node is about to end; its rows say what goes on
         if again:
             await self.persist(lambda step: answers.waiting(step, effect, error))
             if error.code == "disk_full":
@@ -301,6 +325,8 @@ class Node:
     # What the local executor asks for (`LocalHost`).
 
     async def lease_local(self, want: int) -> list[dispatch.LocalLease]:
+        if self.draining:
+            return []
         return await self.handle(lambda step: dispatch.lease_local(step, want, self.local.dtypes))
 
     async def compute_item(self, lease: dispatch.LocalLease) -> Work | None:
@@ -381,7 +407,7 @@ class Node:
                     pass
             except GoblinError as error:
                 code, text = error.code, str(error)
-                if code == DATABASE_FAILED:
+                if code in PASSING:
                     raise  # the job is not at fault; the loop comes back to it
                 await self.persist(lambda step: jobs.fail(step, job, code, None, text))  # noqa: B023
 

@@ -12,6 +12,7 @@ import logging
 import os
 import signal
 import sqlite3
+from collections import Counter
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -20,6 +21,7 @@ from typing import Any, Final
 
 import uvloop
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from starlette.types import ASGIApp
 
 from gpugoblin.blobs.store import BlobStore
 from gpugoblin.catalog.registry import catalog_hash
@@ -28,10 +30,13 @@ from gpugoblin.errors import NodeError, SettingsError
 from gpugoblin.wire.keys import load_or_make_key
 from gpugoblin.wire.signing import public_key_bytes
 from gpugoblin.wire.tls import TlsFiles, certificate_sha256, make_self_signed
+from server_stub import logs
+from server_stub.exposition import CountingApp
 from server_stub.node.coordinator_link import CoordinatorLink, SignedHttp
 from server_stub.node.http import servers
 from server_stub.node.http.clients import Clients, application
 from server_stub.node.http.devices import Devices
+from server_stub.node.http.watch import Watch
 from server_stub.node.idle import IdleWatch, has_unfinished_jobs
 from server_stub.node.keeping import backup
 from server_stub.node.node import Node
@@ -46,6 +51,8 @@ from server_stub.node.workrunner import Pool
 __all__ = ["Service", "StateDir", "open_state", "pool_config", "serve", "tls_files"]
 
 LOCK: Final = "node.lock"
+METRICS_HOST: Final = "127.0.0.1"
+PLACE_LOOK_S: Final = 1.0
 
 log = logging.getLogger("gpugoblin.node")
 
@@ -60,6 +67,14 @@ class StateDir:
 
     def close(self) -> None:
         os.close(self.lock)
+
+    def in_place(self) -> bool:
+        """Whether the directory is still where it was opened."""
+        try:
+            found = os.stat(self.settings.state / LOCK)
+        except OSError:
+            return False
+        return os.path.samestat(found, os.fstat(self.lock))
 
 
 def open_state(settings: NodeSettings) -> StateDir:
@@ -137,6 +152,7 @@ class Service:
         self.tls: TlsFiles | None = None
         self.port = 0
         self.link: CoordinatorLink | None = None
+        self._answers: Counter[str] = Counter()
         self.idle = IdleWatch(self._clock, self.settings.idle_exit_s)
         self.node: Node
         self.tickets: Tickets
@@ -163,16 +179,21 @@ class Service:
             tcp = servers.bind_tcp(settings.listen_host, settings.listen_port)
             self._stack.callback(tcp.close)
         await self._open_node()
-        clients = Clients(self.node, self.health)
+        clients = Clients(self.node)
+        watch = Watch(self.node, self.health, self._answers)
         limit = settings.max_connections
-        app = application(clients.routes())
-        await self._open_door(servers.Door(self.idle.front(app), unix, max_connections=limit))
+        app = application([*watch.routes(), *clients.routes()])
+        if settings.metrics_port:
+            await self._open_metrics(watch)
+        await self._open_door(servers.Door(self._front(app), unix, max_connections=limit))
         if tcp is not None:
             self.tls = await asyncio.to_thread(tls_files, settings)
             devices = Devices(self.node, self.tickets)
-            front = devices.front(application([*devices.routes(), *clients.routes()]))
+            front = devices.front(
+                application([*devices.routes(), *watch.routes(), *clients.routes()])
+            )
             door = servers.Door(
-                self.idle.front(front), tcp, (self.tls.certificate, self.tls.key), limit
+                self._front(front), tcp, (self.tls.certificate, self.tls.key), limit
             )
             self.port = door.port
             await self._open_door(door)
@@ -198,8 +219,18 @@ class Service:
         self.node = Node(settings, store, pool, blobs, self._clock, rules, self.state.key)
         key = bytes.fromhex(settings.coordinator_key) if settings.coordinator_key else None
         self.tickets = Tickets(self.state.key, settings.lab, key)
+        self.node.in_place = self.state.in_place
         self._stack.push_async_callback(self.node.stop)
         await self.node.start()
+
+    def _front(self, app: ASGIApp) -> ASGIApp:
+        return self.idle.front(CountingApp(app, self._answers))
+
+    async def _open_metrics(self, watch: Watch) -> None:
+        listener = servers.bind_tcp(METRICS_HOST, self.settings.metrics_port)
+        self._stack.callback(listener.close)
+        routes = watch.routes(open_metrics=True)
+        await self._open_door(servers.Door(application(routes), listener, max_connections=64))
 
     async def _open_door(self, door: servers.Door) -> None:
         self._stack.push_async_callback(door.close)
@@ -221,7 +252,7 @@ class Service:
         return {
             "version": version("gpugoblin"),
             "lab": settings.lab,
-            "state": "running",
+            "state": "stopping" if self.node.draining else "running",
             "node_key": public_key_bytes(self.state.key).hex(),
             "certificate_sha256": self.tls.sha256 if self.tls else "",
             "catalog_hash": self.node.rules.catalog_hash,
@@ -257,30 +288,64 @@ def _sweep(blobs: BlobStore, known: frozenset[str]) -> None:
             blobs.delete(blob)
 
 
-async def _stop_or_idle(service: Service, stop: asyncio.Event) -> None:
-    """Waits for a signal, or until nobody uses the node any more."""
+class _Signals:
+    """SIGTERM and SIGINT: the first asks to stop, the second to stop at once."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.stop = asyncio.Event()
+        self.hurry = asyncio.Event()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self._came)
+
+    def _came(self) -> None:
+        (self.hurry if self.stop.is_set() else self.stop).set()
+
+
+async def _until_end(service: Service, stop: asyncio.Event) -> None:
+    """Waits for a signal, or until nobody uses the node any more.
+
+    Raises:
+        NodeError: `state_dir_moved`.
+    """
 
     async def has_work() -> bool:
         return await service.node.store.read(has_unfinished_jobs)
 
+    async def until_moved() -> None:
+        while service.state.in_place():
+            await asyncio.sleep(PLACE_LOOK_S)
+
     stopped = asyncio.ensure_future(stop.wait())
     idle = asyncio.ensure_future(service.idle.until_idle(has_work))
+    moved = asyncio.ensure_future(until_moved())
     try:
-        await asyncio.wait([stopped, idle], return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait([stopped, idle, moved], return_when=asyncio.FIRST_COMPLETED)
+        if moved.done():
+            raise NodeError("state_dir_moved", path=service.settings.state)
         if idle.done():
             idle.result()
             log.info("nobody used the node for %g s", service.settings.idle_exit_s)
     finally:
-        for waiting in (stopped, idle):
+        for waiting in (stopped, idle, moved):
             waiting.cancel()
-        await asyncio.wait([stopped, idle])
+        await asyncio.wait([stopped, idle, moved])
+
+
+async def _drain(service: Service, hurry: asyncio.Event) -> None:
+    """Lets end what is under way, for a bounded time and not after a second signal."""
+    limit_s = service.settings.stop_wait_s
+    draining = asyncio.ensure_future(service.node.drain(limit_s))
+    hurried = asyncio.ensure_future(hurry.wait())
+    await asyncio.wait([draining, hurried], return_when=asyncio.FIRST_COMPLETED)
+    for waiting in (draining, hurried):
+        waiting.cancel()
+    ended, _ = await asyncio.gather(draining, hurried, return_exceptions=True)
+    if ended is not True:
+        log.info("what was under way goes on when the node is started again")
 
 
 async def _serve(settings: NodeSettings) -> None:
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop.set)
+    signals = _Signals(asyncio.get_running_loop())
     state = open_state(settings)
     try:
         async with Service(state) as service:
@@ -290,15 +355,18 @@ async def _serve(settings: NodeSettings) -> None:
                     "listening on https://%s:%s, certificate sha256 %s",
                     settings.listen_host, service.port, service.tls.sha256,
                 )  # fmt: skip
-            await _stop_or_idle(service, stop)
+            await _until_end(service, signals.stop)
             log.info("stopping")
+            if signals.stop.is_set():
+                await _drain(service, signals.hurry)
     finally:
         state.close()
 
 
 def serve(settings: NodeSettings) -> None:
-    """Runs a lab node until SIGINT or SIGTERM. Raises GoblinError when it cannot start."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    """Runs a lab node until SIGINT or SIGTERM. Raises GoblinError when it cannot start, or cannot
+    go on."""
+    logs.configure(settings.log_format)
     # Requests to a pinned coordinator carry their own proof of identity.
     logging.getLogger("urllib3").setLevel(logging.ERROR)
     logging.getLogger("uvicorn.error").setLevel(logging.WARNING)

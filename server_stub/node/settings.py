@@ -86,6 +86,23 @@ SETTINGS: Final = declare(
         "The node ends when nobody asked it anything for this long and no job is unfinished; 0:"
         " never. Nodes that `gg.connect(\"local\")` starts have an hour.", 0,
     ),
+    Setting(
+        "stop_wait_s", "float", 20.0, "s",
+        "After SIGTERM: how long tasks and results that are under way may take to end.", 0, 3600,
+    ),
+    Setting(
+        "log_format", "text", "text", "", "Lines for people, or a JSON object a line.",
+        choices=("text", "json"),
+    ),
+    Setting(
+        "metrics_port", "int", 0, "",
+        "Port of 127.0.0.1 on which health, readiness and figures are read without TLS and token;"
+        " 0: off.", 0, _PORTS,
+    ),
+    Setting(
+        "metrics_token", "text", "", "",
+        "Whoever sends it may read the figures over HTTPS; empty: nobody may.",
+    ),
     Setting("device_hold_s", "float", 10.0, "s", "How long an idle device's call is held.", 0),
     Setting("grid_startup_s", "float", 30.0, "s", "Assumed start of a job on the grid.", 0),
 )  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from gpugoblin.errors import NodeError
 from server_stub.node.commands.common import Commands, add, settings_of
 
 __all__ = ["register", "run"]
@@ -17,5 +18,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Returns when the node has ended."""
     from server_stub.node.service import serve  # heavy: only the service needs it
 
-    serve(settings_of(arguments))
+    settings = settings_of(arguments)
+    if settings.lab and not (settings.state / "node.key").exists():
+        raise NodeError("state_dir_empty", lab=settings.lab, path=settings.state)
+    serve(settings)
     return 0

@@ -93,6 +93,11 @@ class LocalExecutor:
         """What the engine has (`Dtypes.mask`)."""
         return self._fleet.dtypes
 
+    @property
+    def busy(self) -> int:
+        """Tasks at the engine."""
+        return len(self._running)
+
     def learn(self, flops_per_s: float) -> None:
         """Takes a measured rate for the estimates."""
         self._fleet = replace(self._fleet, flops_per_s=flops_per_s)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from starlette.applications import Starlette
@@ -34,6 +34,8 @@ __all__ = ["Clients", "application"]
 
 MAX_WAIT_S: Final = 50
 PIECE_BYTES: Final = 4 * 1024 * 1024
+NEW_WORK: Final = frozenset({"/v1/arrays", "/v1/jobs", "/v1/trainings"})
+"""What a node that is stopping does not begin."""
 
 Handler = Callable[[Request, users.User], Awaitable[Response]]
 
@@ -51,11 +53,10 @@ def application(routes: list[BaseRoute]) -> Starlette:
 
 
 class Clients:
-    """The routes of one node for researchers. `health` tells of the node without a token."""
+    """The routes of one node for researchers."""
 
-    def __init__(self, node: Node, health: Callable[[], dict[str, Any]]) -> None:
+    def __init__(self, node: Node) -> None:
         self._node = node
-        self._health = health
         self._trainings = Trainings(node)
         self._users: dict[str, users.User] = {}
 
@@ -81,7 +82,7 @@ class Clients:
             ("DELETE", "/v1/jobs/{job:path}", "submit", self._delete),
             ("GET", "/v1/jobs/{job:path}", "read", self._job),
         ]
-        made: list[BaseRoute] = [Route("/v1/health", self._get_health, methods=["GET"])]
+        made: list[BaseRoute] = []
         for method, path, scope, handler in table:
             made.append(Route(path, self._guarded(scope, handler), methods=[method]))
         return made
@@ -90,6 +91,8 @@ class Clients:
         async def endpoint(request: Request) -> Response:
             user = await self._caller(request)
             user.require(scope)
+            if self._node.draining and request.url.path in NEW_WORK and request.method == "POST":
+                raise NodeError("shutting_down")
             return await handler(request, user)
 
         return endpoint
@@ -106,9 +109,6 @@ class Clients:
         if user is None:
             raise NodeError("not_authenticated")
         return user
-
-    async def _get_health(self, request: Request) -> Response:
-        return Response(msgspec.json.encode(self._health()), media_type=replies.JSON)
 
     async def _create_array(self, request: Request, user: users.User) -> Response:
         message = await replies.read_message(request, ArrayCreate)

@@ -108,6 +108,8 @@ class Devices:
             receive: gives a message when the device has hung up, and none before.
         """
         grid = self._node.grid
+        if self._node.draining:
+            message = msgspec.structs.replace(message, want=0)
         once = (signed.public_key, signed.nonce, signed.until_s)
         reply = await grid.exchange(party, message, once)
         if reply is None:

@@ -64,6 +64,8 @@ STATUS: Final = {
     "no_volunteers": 503,
     "internal": 500,
     "database_failed": 503,
+    "database_locked": 503,
+    "state_dir_moved": 503,
     "shutting_down": 503,
     "disk_full": 507,
     "results_do_not_fit": 507,

@@ -20,6 +20,7 @@ __all__ = [
     "abandon",
     "add_votes",
     "again",
+    "arriving",
     "close",
     "commit",
     "credit_late",
@@ -337,3 +338,9 @@ def in_states(tx: Tx, task: int, states: Sequence[str]) -> list[LeaseRow]:
         parameters,
     )
     return [LeaseRow(*row) for row in rows]
+
+
+def arriving(tx: Tx) -> int:
+    """Results that were announced and whose bytes are not all here yet."""
+    row = tx.one("select count(*) from lease where state = 'committed'")
+    return 0 if row is None else int(row[0])

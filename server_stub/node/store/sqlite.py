@@ -33,6 +33,8 @@ MAX_GROUP: Final = 256
 BRIEF_S: Final = 0.008
 """How long brief transactions of one group may keep the event loop from other work."""
 DATABASE_FAILED: Final = "database_failed"
+BUSY_S: Final = 10.0
+"""How long a transaction waits while another process holds the database."""
 READERS: Final = 2
 
 T = TypeVar("T")
@@ -64,10 +66,16 @@ class SqliteTx:
             body(self, items)
 
 
-def connect(path: Path | str, *, read_only: bool = False) -> sqlite3.Connection:
-    """A connection with the node's settings. `path` may be `:memory:`."""
+def connect(
+    path: Path | str, *, read_only: bool = False, busy_s: float = BUSY_S
+) -> sqlite3.Connection:
+    """A connection with the node's settings. `path` may be `:memory:`.
+
+    Args:
+        busy_s: how long a statement waits while another process holds the database.
+    """
     connection = sqlite3.connect(
-        path, isolation_level=None, cached_statements=512, check_same_thread=False, timeout=30.0
+        path, isolation_level=None, cached_statements=512, check_same_thread=False, timeout=busy_s
     )
     try:
         connection.execute("pragma journal_mode = wal")
@@ -150,6 +158,9 @@ class SqliteStore:
         self.path = path
         self._connection = connect(path)
         migrate(self._connection)
+        # Brief transactions run in the event loop, which must not wait: what finds the database
+        # held goes to the writer's thread, which does.
+        self._connection.execute("pragma busy_timeout = 0")
         self._mutex = threading.Lock()  # of the three that follow
         self._pending: deque[_Item] = deque()
         self._is_busy = False
@@ -321,6 +332,7 @@ class SqliteStore:
                     item.error = error
 
     def _attempt(self, group: list[_Item], *, final: bool = False) -> bool:
+        self._connection.execute(f"pragma busy_timeout = {int(BUSY_S * 1000)}")
         try:
             with transaction(self._connection) as tx:
                 for item in group:
@@ -329,12 +341,16 @@ class SqliteStore:
             if final:
                 group[0].error = _named(error)
             return False
+        finally:
+            self._connection.execute("pragma busy_timeout = 0")
         return True
 
 
 def _named(error: Exception) -> Exception:
     """A full or broken disk as an error of ours; anything else as it is."""
     if isinstance(error, sqlite3.OperationalError):
+        if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_BUSY:
+            return NodeError("database_locked", reason=str(error), wait_s=BUSY_S)
         return NodeError(DATABASE_FAILED, reason=str(error))
     return error
 

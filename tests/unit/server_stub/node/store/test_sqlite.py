@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from gpugoblin.errors import NodeError
+from server_stub.node.store import sqlite
 from server_stub.node.store.protocol import Tx
 from server_stub.node.store.schema import SCHEMA_VERSION
 from server_stub.node.store.sqlite import BRIEF_S, SqliteStore, connect, migrate, transaction
@@ -284,3 +285,33 @@ def test_a_transaction_whose_end_fails_has_not_happened(tmp_path: Path) -> None:
             assert "a" not in await store.read(meta)
 
     asyncio.run(play())
+
+
+@pytest.mark.parametrize("brief", [True, False])
+def test_a_database_that_another_program_holds_is_waited_for(
+    tmp_path: Path, brief: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without keeping the event loop from other work, and not for ever."""
+    holder = connect(tmp_path / "db")
+
+    async def play() -> None:
+        with SqliteStore(tmp_path / "db") as store:
+            holder.execute("begin immediate")
+            writing = store.write(lambda tx: write_meta(tx, "a", "1"), brief=brief)
+            for _ in range(20):
+                await asyncio.sleep(0.005)  # comes back only if the loop is free
+            assert not writing.done()
+            assert "a" not in await store.read(meta)
+            holder.execute("rollback")
+            await writing
+            assert (await store.read(meta))["a"] == "1"
+            holder.execute("begin immediate")
+            monkeypatch.setattr(sqlite, "BUSY_S", 0.05)
+            with pytest.raises(NodeError) as caught:
+                await store.write(lambda tx: write_meta(tx, "b", "1"), brief=brief)
+            assert caught.value.code == "database_locked"
+            holder.execute("rollback")
+            assert "b" not in await store.read(meta)
+
+    asyncio.run(play())
+    holder.close()
