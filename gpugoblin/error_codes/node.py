@@ -20,6 +20,22 @@ CODES: dict[str, ErrorCode] = {
         what="The node's database has version {found}; this program needs version {wanted}.",
         next_step="Use the program that made the database, or start with a new state directory.",
     ),
+    "database_older": ErrorCode(
+        what="The node's database has version {found}; this program needs version {wanted}.",
+        next_step="Stop the node, if one runs, and run `gpugoblin node upgrade`: it keeps a copy"
+        " of the database as it is.",
+    ),
+    "database_newer": ErrorCode(
+        what="The node's database has version {found}, from a newer program; this one knows"
+        " version {wanted}. Nothing was changed.",
+        next_step="Install the newer program again, or put back the copy of the database that the"
+        " upgrade left beside it.",
+    ),
+    "upgrade_failed": ErrorCode(
+        what="The database {path} could not be brought from version {found} to {wanted}: {reason}."
+        " It is as it was.",
+        next_step="Remove the cause (often a full disk), then run `gpugoblin node upgrade` again.",
+    ),
     "database_missing": ErrorCode(
         what="The node's database {path} is missing or empty, but arrays lie in {arrays}.",
         next_step="Restore it from a backup; to start without what it knew, move that directory"

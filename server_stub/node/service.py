@@ -13,7 +13,7 @@ import os
 import signal
 import sqlite3
 from collections import Counter
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, closing
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -44,7 +44,8 @@ from server_stub.node.pool import PoolConfig, WorkerPool
 from server_stub.node.settings import NodeSettings
 from server_stub.node.state import blobs as references
 from server_stub.node.state.words import Rules
-from server_stub.node.store.sqlite import SqliteStore
+from server_stub.node.store import migrations
+from server_stub.node.store.sqlite import SqliteStore, connect
 from server_stub.node.tickets import Tickets
 from server_stub.node.workrunner import Pool
 
@@ -266,18 +267,28 @@ def _open_store(settings: NodeSettings) -> SqliteStore:
     """The database. A new one is made only where there is nothing that an old one knew.
 
     Raises:
-        NodeError: `database_missing`, `database_damaged`, `database_failed`, `database_version`.
+        NodeError: `database_missing`, `database_damaged`, `database_failed`, `database_newer`,
+            `database_version`, `upgrade_failed`.
     """
     path = settings.database
     is_new = not path.exists() or path.stat().st_size == 0
     if is_new and any(settings.arrays_root.iterdir()):
         raise NodeError("database_missing", path=path, arrays=settings.arrays_root)
     try:
+        _upgrade(path)
         return SqliteStore(path)
     except sqlite3.OperationalError as cause:
         raise NodeError("database_failed", reason=cause) from cause
     except sqlite3.DatabaseError as cause:
         raise NodeError("database_damaged", path=path, reason=cause) from cause
+
+
+def _upgrade(path: Path) -> None:
+    """An older database is brought to this version, after a copy was made beside it."""
+    with closing(connect(path)) as connection:
+        before, copy = migrations.upgrade(connection, path)
+    if copy is not None:
+        log.info("the database had version %s; as it was, it is kept at %s", before, copy)
 
 
 def _sweep(blobs: BlobStore, known: frozenset[str]) -> None:

@@ -301,26 +301,26 @@ class World:
 
     def submit(
         self, shape: Shape, *, executor: str = "grid", speculative: int = 0, name: str = "job",
-        numeric_class: str = "float32",
+        numeric_class: str = "float32", owner: str = "alice", priority: int = 0,
     ) -> str:  # fmt: skip
         import msgspec
 
         plan = msgspec.structs.replace(PLAN, tasks=shape.count)
         source = arrays.NewArray(
-            f"array_{name}", "alice", "raw", "raw", "/in", "", 0, "float32", (1000,), "0" * 64,
+            f"array_{name}", owner, "raw", "raw", "/in", "", 0, "float32", (1000,), "0" * 64,
             4000, True, False,
         )  # fmt: skip
         output = arrays.NewArray(
-            f"array_{name}out", "alice", "node", "npy", "/out", "", 0, "float32",
+            f"array_{name}out", owner, "node", "npy", "/out", "", 0, "float32",
             (shape.count * 2,), "0" * 64, 0, False, True, "/final",
         )  # fmt: skip
         new = jobs.NewJob(
-            owner="alice", name=name, graph=b"graph", graph_hash="9" * 64,
+            owner=owner, name=name, graph=b"graph", graph_hash="9" * 64,
             operators={"matmul": 1}, dtypes=shape.dtypes, content=digest_of(name),
             inputs=(source.id,), outputs=(output,), numeric_class=numeric_class, assurance="full",
             executor=executor,
-            constraints=Constraints(sandbox="none"), priority=0, block_axis=None, limits="{}",
-            speculative=speculative, plan=plan,
+            constraints=Constraints(sandbox="none"), priority=priority, block_axis=None,
+            limits="{}", speculative=speculative, plan=plan,
         )  # fmt: skip
 
         def begin(step: Step) -> str:

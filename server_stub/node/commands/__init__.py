@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import Final
 
 from gpugoblin.errors import GoblinError
-from server_stub.node.commands import doctor, init, keeping, serve, user
+from server_stub.node.commands import doctor, init, keeping, serve, upgrade, user
 
 __all__ = ["MODULES", "main", "register"]
 
@@ -24,6 +24,7 @@ MODULES: Final[tuple[ModuleType, ...]] = (
     doctor,
     user,
     keeping,
+    upgrade,
 )
 """In the order in which help lists them."""
 

@@ -25,6 +25,7 @@ from server_stub.node import settings as node_settings
 from server_stub.node.keeping import backup as backups
 from server_stub.node.keeping.listing import File, Heading, private_directory, read
 from server_stub.node.settings_file import filled
+from server_stub.node.store import migrations
 from server_stub.node.store.sqlite import connect, migrate
 
 __all__ = ["Restored", "restore"]
@@ -134,6 +135,9 @@ def _check_database(source: Path, path: Path) -> int:
             reason = sqlite_files.fault(connection)
             if reason:
                 raise NodeError("backup_damaged", file=backups.DATABASE, path=source, reason=reason)
+            _, copy = migrations.upgrade(connection, path)
+            if copy is not None:
+                copy.unlink()  # the backup is the copy
             migrate(connection)
             found = connection.execute("select count(*) from job where state = 'running'")
             return int(found.fetchone()[0])

@@ -19,7 +19,8 @@ from gpugoblin.wire.messages.task import (
     TaskInput,
     VerifyChoice,
 )
-from server_stub.node.state import leases, tasks, trust, votes
+from server_stub.node.state import lanes, leases, tasks, trust, votes
+from server_stub.node.state.fairness import cost_of
 from server_stub.node.state.words import LOCAL_DEVICE, Party, Step
 
 __all__ = ["LocalLease", "exchange", "lease_local", "signed_exchange"]
@@ -116,17 +117,22 @@ def _issue(
     if device.catalog_hash != step.rules.catalog_hash:
         return []
     issued: list[Lease] = []
-    last: tasks.TaskRow | None = None
-    while len(issued) < room:
-        wanted = votes.called(step, party.device) if called else None
-        called = wanted is not None
-        role = "first" if wanted is None else "vote"
-        task = leases.take(step, device) if wanted is None else tasks.load(step.tx, wanted)
+    while called and len(issued) < room:
+        wanted = votes.called(step, party.device)
+        task = None if wanted is None else tasks.load(step.tx, wanted)
         if task is None:
             break
-        if wanted is None:
-            last = task
-        issued.append(_lease(step, party, device, task, role))
+        issued.append(_lease(step, party, device, task, "vote"))
+    last: tasks.TaskRow | None = None
+    turns = lanes.turns(step, "grid") if len(issued) < room else None
+    while turns is not None and len(issued) < room:
+        task = lanes.in_turn(turns, lambda lane: leases.take(step, device, lane), _cost)
+        if task is None:
+            break
+        last = task
+        issued.append(_lease(step, party, device, task, "first"))
+    if turns is not None:
+        lanes.close(step, "grid", turns)
     if last is not None and (last.job, last.affinity) != (device.last_job, device.last_affinity):
         step.tx.change(
             "update device set last_job = ?, last_affinity = ? where key = ?",
@@ -205,22 +211,34 @@ _ENGINE = Party(LOCAL_DEVICE, "lab", "lab", 0, "", 0, 0.0, 0)
 
 
 def lease_local(step: Step, want: int, dtypes: int) -> list[LocalLease]:
-    """The next ready tasks for the lab's own engine, in the plan's order.
+    """The next ready tasks for the lab's own engine: users in turn, a user's in the plan's order.
 
     Args:
         dtypes: what the engine has (`Dtypes.mask`).
     """
-    rows = step.tx.rows(
-        "select id from task where state = 'ready' and executor = 'local' and dtypes & ~? = 0"
-        " order by prio, id limit ?",
-        (dtypes, want),
-    )
-    issued = []
-    for (task_id,) in rows:
-        task = tasks.load(step.tx, task_id)
+    turns = lanes.turns(step, "local")
+    issued: list[LocalLease] = []
+    while len(issued) < want:
+        task = lanes.in_turn(turns, lambda lane: _first(step, "local", lane, dtypes), _cost)
         if task is None:
-            continue
-        tasks.move(step, task.id, ("ready",), "leased")
+            break
         lease, _ = leases.issue(step, task, _ENGINE, "first", step.rules.lease_cap_s)
         issued.append(LocalLease(lease, task.id, task.number, task.job))
+    lanes.close(step, "local", turns)
     return issued
+
+
+def _first(step: Step, executor: str, lane: int, dtypes: int) -> tasks.TaskRow | None:
+    """Takes the first ready task of a user for an engine that has these dtypes."""
+    row = step.tx.one(
+        "select id from task where state = 'ready' and executor = ? and lane = ?"
+        " and dtypes & ~? = 0 order by turn, id limit 1",
+        (executor, lane, dtypes),
+    )
+    if row is None or not tasks.move(step, row[0], ("ready",), "leased"):
+        return None
+    return tasks.load(step.tx, row[0])
+
+
+def _cost(task: tasks.TaskRow) -> int:
+    return cost_of(task.flops, task.bytes_moved)

@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 
 from gpugoblin.wire.messages.task import Constraints
-from server_stub.node.state import arrays, blobs, events, leases, tasks
+from server_stub.node.state import arrays, blobs, events, lanes, leases, tasks
 from server_stub.node.state.words import (
     SANDBOX_RANK,
     DiscardResults,
@@ -228,7 +228,7 @@ def resume(
     done = step.tx.one(
         "update job as j set state = 'running', finished_s = null, error_code = '',"  # noqa: S608
         f" error_text = '', constraints = ?, priority = ? where j.id = ? and {_KEEPS}"
-        " returning used, tasks",
+        " returning used, tasks, sequence",
         (msgspec.json.encode(constraints).decode(), priority, job),
     )
     if done is None:
@@ -244,14 +244,16 @@ def resume(
     ):
         step.emit(RunWork("fold", task, winner or ""))
     rank = SANDBOX_RANK[constraints.sandbox]
+    turn = lanes.turn_of(priority, done[2])
     for (task,) in step.tx.rows(
         "select id from task where job = ? and state in ('failed', 'cancelled') order by id", (job,)
     ):
         step.tx.change(
             "update task set state = 'waiting', attempt = 0, depth = 0, winner = null,"
-            " verified_by = null, prio = ?, min_memory_bytes = ?, min_sandbox = ?, since_s = ?,"
-            " waits = (select count(*) from task_input i where i.task = task.id) where id = ?",
-            (-priority, constraints.min_memory_bytes, rank, step.now_s, task),
+            " verified_by = null, prio = ?, turn = ?, min_memory_bytes = ?, min_sandbox = ?,"
+            " since_s = ?, waits = (select count(*) from task_input i where i.task = task.id)"
+            " where id = ?",
+            (-priority, turn, constraints.min_memory_bytes, rank, step.now_s, task),
         )
         tasks.collect_inputs(step, task)
     if done[0] == done[1]:

@@ -17,7 +17,7 @@ from gpugoblin.errors import NodeError
 from gpugoblin.ids import GraphHash, JobId
 from gpugoblin.wire.messages.job import JobInfo, LostWork, PlanReply, VerifiedBy
 from gpugoblin.wire.messages.task import Constraints
-from server_stub.node.state import arrays, ended, events
+from server_stub.node.state import arrays, ended, events, lanes
 from server_stub.node.state.words import FinishJob, Step
 from server_stub.node.store.protocol import Row, Tx
 from server_stub.node.training import rows as trainings
@@ -202,14 +202,15 @@ def _insert(step: Step, job: str, new: NewJob) -> None:
     step.tx.change(
         "insert into job(id, owner, name, state, graph, content, inputs, numeric_class, assurance,"
         " executor, constraints, priority, block_axis, limits, speculative, plan, tasks,"
-        " created_s, started_s) values(?, ?, ?, 'running', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,"
-        " ?, ?)",
+        " created_s, started_s, lane, sequence) values(?, ?, ?, 'running', ?, ?, ?, ?, ?, ?, ?, ?,"
+        " ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             job, new.owner, new.name, new.graph_hash, new.content, json.dumps(list(new.inputs)),
             new.numeric_class, new.assurance, new.executor,
             msgspec.json.encode(new.constraints).decode(), new.priority, new.block_axis,
             new.limits, new.speculative, msgspec.json.encode(new.plan).decode(), new.plan.tasks,
-            step.now_s, step.now_s,
+            step.now_s, step.now_s, lanes.of_owner(step, new.owner),
+            lanes.next_sequence(step.tx),
         ),
     )  # fmt: skip
 

@@ -83,26 +83,28 @@ def _fitting(place: str, order: str) -> str:
 # A job's tasks are of one priority. Each half is written so that it has its own index.
 _NEAR: Final = _fitting(
     "t.job = ? and t.affinity = ? and t.job = (select b.job from task b"
-    " where b.state = 'ready' and b.executor = 'grid' order by b.prio, b.id limit 1)",
+    " where b.state = 'ready' and b.executor = 'grid' and b.lane = ?"
+    " order by b.turn, b.id limit 1)",
     "t.id",
 )
-_FIRST: Final = _fitting("t.executor = 'grid'", "t.prio, t.id")
+_FIRST: Final = _fitting("t.executor = 'grid' and t.lane = ?", "t.turn, t.id")
 _TAKE: Final = (
     f"update task set state = 'leased', since_s = ? where id = coalesce(({_NEAR}), ({_FIRST}))"  # noqa: S608
     f" and state = 'ready' returning {tasks.COLUMNS}"
 )
 
 
-def take(step: Step, device: trust.DeviceRow) -> tasks.TaskRow | None:
-    """Moves the best ready grid task for a device to `leased`, and returns it as it is then.
+def take(step: Step, device: trust.DeviceRow, lane: int) -> tasks.TaskRow | None:
+    """Moves the best ready grid task of a user for a device to `leased`; returns it as it is then.
 
-    By priority, then in the plan's order; within the best job, near what the device has.
+    By priority, then the older job, then in the plan's order; within the best job, near what the
+    device has.
     """
     may_have = (device.memory_bytes, device.memory_bytes, device.max_slot_bytes, device.sandbox,
                 device.dtypes, device.owner, device.key, int(step.validator_behind))  # fmt: skip
     row = step.tx.one(
         _TAKE,
-        (step.now_s, device.last_job, device.last_affinity, *may_have, *may_have),
+        (step.now_s, device.last_job, device.last_affinity, lane, *may_have, lane, *may_have),
     )
     return None if row is None else tasks.TaskRow(*row)
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from gpugoblin.plan.spec import ArrayRegion, PlannedTask, Region
-from server_stub.node.state import blobs
+from server_stub.node.state import blobs, lanes
 from server_stub.node.state.words import SANDBOX_RANK, RunWork, Step, TaskState, Wake
 from server_stub.node.store.protocol import Tx
 
@@ -114,15 +114,16 @@ def generate(
     """
     row = step.tx.one(
         "update job set cursor = cursor + ? where id = ? and cursor = ? and state = 'running'"
-        " returning executor, priority, constraints, speculative",
+        " returning executor, priority, constraints, speculative, lane, sequence",
         (len(planned), job, first),
     )
     if row is None:
         return 0
-    executor, priority, constraints_text, speculative = row
+    executor, priority, constraints_text, speculative, lane, sequence = row
     constraints = json.loads(constraints_text)
+    place = (-priority, lane, lanes.turn_of(priority, sequence))
     for task, graph, consumers in planned:
-        _add(step, job, executor, -priority, constraints, task, graph, consumers, speculative)
+        _add(step, job, executor, place, constraints, task, graph, consumers, speculative)
     return len(planned)
 
 
@@ -130,7 +131,7 @@ def _add(
     step: Step,
     job: str,
     executor: str,
-    prio: int,
+    place: tuple[int, int, int],
     constraints: dict[str, Any],
     task: PlannedTask,
     graph: str,
@@ -142,22 +143,22 @@ def _add(
     added = step.tx.one(
         "insert into task(public, job, number, state, executor, prio, affinity, graph, verify,"
         " verify_flops, flops, bytes_moved, memory_bound_bytes, min_memory_bytes, min_sandbox,"
-        " slot_bytes, dtypes, waits, consumers_left, since_s, weight_version)"
+        " slot_bytes, dtypes, waits, consumers_left, since_s, weight_version, lane, turn)"
         " values(?, ?, ?, 'waiting', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,"
-        " (select dtypes from graph where hash = ?), ?, ?, ?, ?) returning id",
+        " (select dtypes from graph where hash = ?), ?, ?, ?, ?, ?, ?) returning id",
         (
-            step.fresh_id("task"), job, task.index, executor, prio, task.affinity, graph,
+            step.fresh_id("task"), job, task.index, executor, place[0], task.affinity, graph,
             task.verify, task.verify_flops, task.flops, task.bytes_moved, task.memory_bound_bytes,
             constraints["min_memory_bytes"], SANDBOX_RANK[constraints["sandbox"]], largest,
-            graph, len(task.inputs), consumers, step.now_s, task.weight_version,
+            graph, len(task.inputs), consumers, step.now_s, task.weight_version, *place[1:],
         ),
     )  # fmt: skip
     assert added is not None  # noqa: S101 - an insert with `returning` has a row
     number: int = added[0]
-    for slot, (place, spec) in enumerate(zip(task.outputs, specs, strict=True)):
+    for slot, (target, spec) in enumerate(zip(task.outputs, specs, strict=True)):
         step.tx.change(
             "insert into task_output values(?, ?, ?, ?, ?, ?, ?, null)",
-            (number, slot, place.array, box_text(place.region), spec.dtype,
+            (number, slot, target.array, box_text(target.region), spec.dtype,
              json.dumps(spec.shape), spec.nbytes),
         )  # fmt: skip
     ready = 0

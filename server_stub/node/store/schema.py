@@ -1,7 +1,8 @@
 """The tables of a lab node, with their version.
 
 Owns: the data definition. A table's columns are read and written by the module named in its
-comment and by no other. Must not: run anything.
+comment and by no other. A change gets a number and a step in `migrations`; new columns stand last,
+as `alter table` puts them. Must not: run anything.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import Final
 
 __all__ = ["SCHEMA_VERSION", "STATEMENTS"]
 
-SCHEMA_VERSION: Final = 4
+SCHEMA_VERSION: Final = 5
 
 STATEMENTS: Final[tuple[str, ...]] = (
     "create table meta(key text primary key, value text not null) without rowid",
@@ -44,7 +45,9 @@ STATEMENTS: Final[tuple[str, ...]] = (
     " lost_late integer not null default 0, credits real not null default 0,"
     " bytes_sent integer not null default 0, bytes_received integer not null default 0,"
     " events integer not null default 0, created_s real not null, started_s real,"
-    " finished_s real, error_code text not null default '', error_text text not null default '')",
+    " finished_s real, error_code text not null default '', error_text text not null default '',"
+    " lane integer not null default 0, sequence integer not null default 0)",
+    "create index job_sequence on job(sequence)",
     "create unique index job_name on job(owner, name) where name is not null",
     "create index job_running on job(priority, created_s) where state = 'running'",
     "create table event(job text not null, number integer not null, at_s real not null,"
@@ -59,9 +62,10 @@ STATEMENTS: Final[tuple[str, ...]] = (
     " min_memory_bytes integer not null, min_sandbox integer not null, slot_bytes integer not null,"
     " dtypes integer not null default 0, waits integer not null, depth integer not null default 0,"
     " consumers_left integer not null, winner text, verified_by text, since_s real not null,"
-    " weight_version integer not null default 0)",
+    " weight_version integer not null default 0, lane integer not null default 0,"
+    " turn integer not null default 0)",
     "create unique index task_number on task(job, number)",
-    "create index task_ready on task(executor, prio, id) where state = 'ready'",
+    "create index task_ready on task(executor, lane, turn, id) where state = 'ready'",
     "create index task_ready_near on task(job, affinity, id) where state = 'ready'",
     "create index task_open on task(job, state) where state not in ('used', 'cancelled', 'failed')",
     "create table task_input(task integer not null, slot integer not null, region integer,"
@@ -87,6 +91,11 @@ STATEMENTS: Final[tuple[str, ...]] = (
     " keep_every integer not null default 0, geometry text not null) without rowid",
     "create table checkpoint(job text not null, version integer not null, slot integer not null,"
     " blob text not null, primary key(job, version, slot)) without rowid",
+    # state/lanes.py: whose turn it is
+    "create table lane(number integer primary key, owner text not null unique,"
+    " weight integer not null default 1)",
+    "create table fair(executor text not null, lane integer not null, tag integer not null,"
+    " stamp integer not null, primary key(executor, lane)) without rowid",
     # state/leases.py
     "create table lease(id text not null unique, task integer not null, job text not null,"
     " role text not null, device text not null, owner text not null, bucket text not null,"

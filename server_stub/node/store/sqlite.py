@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from gpugoblin.errors import NodeError
+from server_stub.node.store import migrations
 from server_stub.node.store.protocol import Row, Tx, Value
-from server_stub.node.store.schema import SCHEMA_VERSION, STATEMENTS
 
 __all__ = ["MAX_GROUP", "SqliteStore", "SqliteTx", "connect", "migrate", "transaction"]
 
@@ -92,23 +92,20 @@ def connect(
 
 
 def migrate(connection: sqlite3.Connection) -> None:
-    """Makes the tables of a new database, or checks the version of an old one.
+    """Makes the tables of a new database, or checks that an old one is of this version.
 
     Raises:
-        NodeError: `database_version` when another version of the program made it.
+        NodeError: `database_older` (`migrations.upgrade` helps), `database_newer`,
+            `database_version`.
     """
-    known = connection.execute("select 1 from sqlite_master where name = 'meta'").fetchone()
+    version = migrations.version_of(connection)
+    if version:
+        migrations.refuse_unless_current(version)
+        return
     with transaction(connection) as tx:
-        if known is None:
-            for statement in STATEMENTS:
-                tx.change(statement)
-            tx.change("insert into meta values('schema_version', ?)", (str(SCHEMA_VERSION),))
-            return
-        found = tx.one("select value from meta where key = 'schema_version'")
-    if found is None or found[0] != str(SCHEMA_VERSION):
-        raise NodeError(
-            "database_version", found=found[0] if found else "none", wanted=SCHEMA_VERSION
-        )
+        # Somebody else may have made them since the look.
+        if tx.one("select 1 from sqlite_master where name = 'meta'") is None:
+            migrations.create(tx)
 
 
 @contextlib.contextmanager

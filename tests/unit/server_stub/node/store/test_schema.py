@@ -39,8 +39,8 @@ def plans() -> Iterator[object]:
     ("statement", "index"),
     [
         (
-            "select id from task where state = 'ready' and executor = 'grid'"
-            " order by prio, id limit 1",
+            "select id from task where state = 'ready' and executor = 'grid' and lane = 1"
+            " order by turn, id limit 1",
             "task_ready ",
         ),
         (

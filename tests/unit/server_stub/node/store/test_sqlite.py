@@ -117,8 +117,23 @@ def test_readers_cannot_write_and_do_not_wait(tmp_path: Path) -> None:
 def test_a_database_of_another_version_is_refused(tmp_path: Path) -> None:
     connection = connect(tmp_path / "db")
     migrate(connection)
-    with transaction(connection) as tx:
-        tx.change("update meta set value = '99' where key = 'schema_version'")
+    for version, code in (
+        ("99", "database_newer"),
+        ("4", "database_older"),
+        ("3", "database_version"),
+        ("four", "database_version"),
+    ):
+        with transaction(connection) as tx:
+            tx.change("update meta set value = ? where key = 'schema_version'", (version,))
+        with pytest.raises(NodeError) as caught:
+            migrate(connection)
+        assert caught.value.code == code
+    connection.close()
+
+
+def test_a_database_of_another_program_is_left_alone(tmp_path: Path) -> None:
+    connection = connect(tmp_path / "db")
+    connection.execute("create table other(x)")
     with pytest.raises(NodeError) as caught:
         migrate(connection)
     assert caught.value.code == "database_version"
