@@ -281,7 +281,7 @@ class Session:
 
     def _warn(self, message: JobSubmit) -> None:
         """Says what contributors can see, before the first job that leaves the lab."""
-        if message.executor == "local" or self._notices.heard(GRID):
+        if message.executor in ("local", "ray") or self._notices.heard(GRID):
             return
         if message.executor == "grid" or self._plan(message).plan.executor == "grid":
             self._notices.say_once(GRID)

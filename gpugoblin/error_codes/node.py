@@ -281,6 +281,38 @@ CODES: dict[str, ErrorCode] = {
         what="The coordinator shows the key {found}..., but {pinned}... is in the configuration.",
         next_step="Ask the coordinator's operator; correct coordinator_key if the key was changed.",
     ),
+    # The lab's Ray cluster.
+    "ray_missing": ErrorCode(
+        what="The configuration names a Ray cluster, but Ray is not installed here: {reason}.",
+        next_step="Install it with `pip install 'gpugoblin[ray]'`. Other executors go on.",
+    ),
+    "ray_unreachable": ErrorCode(
+        what="The Ray cluster at {address} cannot be used: {reason}.",
+        next_step="Start Ray on its head and on this machine again (`ray start`); the node tries by"
+        " itself. Other executors go on, and nothing that was verified is lost.",
+    ),
+    "ray_no_worker": ErrorCode(
+        what="The Ray cluster at {address} has no machine that this node may use.",
+        next_step="Start Ray on one (`ray start --address=...`); ray_threads and ray_resource in"
+        " the configuration say which machines are used.",
+    ),
+    "ray_worker_failed": ErrorCode(
+        what="No worker could be started on the Ray machine {machine}: {reason}.",
+        next_step="Install gpugoblin with the extra `node` in the environment that Ray runs in"
+        " there; the node tries again.",
+    ),
+    "ray_worker_differs": ErrorCode(
+        what="The Ray machine {host} has gpugoblin {found} or another catalog, this node {wanted}.",
+        next_step="Install the same version on both.",
+    ),
+    "ray_worker_lost": ErrorCode(
+        what="A machine of the Ray cluster is gone: {reason}.",
+        next_step="Nothing is needed: its tasks are computed elsewhere.",
+    ),
+    "ray_item_refused": ErrorCode(
+        what="A machine of the Ray cluster cannot do the item {work}: not all of it is in blobs.",
+        next_step="Report this; the task is computed elsewhere.",
+    ),
     # Users.
     "user_exists": ErrorCode(
         what="There is a user {name!r} already.",

@@ -17,6 +17,13 @@ from gpugoblin.wire.messages.job import PlanReply
 __all__ = ["PlanView"]
 
 
+_PLACES = {
+    "local": "on this lab node",
+    "grid": "on the grid",
+    "ray": "on the lab's Ray cluster",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class PlanView:
     """A plan and its estimate. Prints as a table; the figures are attributes.
@@ -67,7 +74,7 @@ class PlanView:
         share = self.verify_flops / self.flops if self.flops else 0.0
         return [
             ("tasks", f"{self.tasks} ({self.kind}, {tile})"),
-            ("computed", f"{'on this lab node' if self.executor == 'local' else 'on the grid'}"),
+            ("computed", _PLACES.get(self.executor, self.executor)),
             ("work", f"{format_flops(self.flops)}, check {100 * share:.2g} % of it"),
             ("to the tasks", format_bytes(self.bytes_in)),
             ("results", format_bytes(self.bytes_out)),

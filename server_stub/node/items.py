@@ -10,6 +10,8 @@ from __future__ import annotations
 import json
 from typing import Any, cast
 
+from msgspec import structs
+
 from server_stub.node.state import arrays, leases, tasks
 from server_stub.node.state.words import RunWork
 from server_stub.node.store.protocol import Tx
@@ -31,7 +33,7 @@ from server_stub.node.work import (
     Work,
 )
 
-__all__ = ["array_file", "build", "work_id"]
+__all__ = ["array_file", "build", "build_packed", "work_id"]
 
 
 def work_id(effect: RunWork) -> str:
@@ -97,6 +99,45 @@ def build(tx: Tx, effect: RunWork) -> Work | None:
         work, graph, numeric_class, inputs, committed, outputs, fold=not judging,
         repair=not judging, memory_bound_bytes=task.memory_bound_bytes, flops=task.flops,
     )  # fmt: skip
+
+
+def build_packed(tx: Tx, effect: RunWork) -> Work | None:
+    """The item for a machine that need not see the node's files: it reads and makes blobs only.
+
+    Computing keeps every output as a blob, and checks nothing: that is for others. A check or a
+    recomputation only judges: nothing is written. None where `build` says so, or where an input
+    is not packed.
+    """
+    item = build(tx, effect)
+    if isinstance(item, (Compute, Check, Recompute, Compare)):
+        rows = tx.rows("select blob, nbytes from task_input where task = ? order by slot",
+                       (effect.task,))  # fmt: skip
+        if any(blob is None for blob, _ in rows):
+            return None
+        inputs = tuple(
+            BlobInput(blob, nbytes, *_type_of(source))
+            for (blob, nbytes), source in zip(rows, item.inputs, strict=True)
+        )
+        outputs = getattr(item, "outputs", ())
+        kept = tuple(BlobOutput(output.dtype, output.shape) for output in outputs)
+        if isinstance(item, Compute):
+            return structs.replace(item, inputs=inputs, outputs=kept, verify="recompute")
+        if isinstance(item, Compare):
+            return structs.replace(item, inputs=inputs)
+        if isinstance(item, Recompute):
+            return structs.replace(item, inputs=inputs, outputs=kept, fold=False, repair=False)
+        return structs.replace(item, inputs=inputs, outputs=kept, fold=False)
+    return None
+
+
+def _type_of(source: Input) -> tuple[str, tuple[int, ...]]:
+    if isinstance(source, BlobInput):
+        return source.dtype, source.shape
+    box = source.box
+    shape = tuple(stop - start for start, stop in zip(box.start, box.stop, strict=True))
+    if box.rows:
+        shape = (len(box.rows), *shape[1:])
+    return source.array.dtype, shape
 
 
 def _prepare(tx: Tx, effect: RunWork) -> Work | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from typing import Any, Final, TypeVar
 from weakref import WeakValueDictionary
@@ -26,6 +26,9 @@ from server_stub.node.disk_rate import DiskRate
 from server_stub.node.executors.base import Executor, Fleet
 from server_stub.node.executors.grid import GridExecutor
 from server_stub.node.executors.local import LocalExecutor
+from server_stub.node.executors.ray import RayExecutor
+from server_stub.node.executors.ray_checks import RayChecks
+from server_stub.node.executors.ray_link import Link
 from server_stub.node.planning import Planner
 from server_stub.node.settings import NodeSettings
 from server_stub.node.state import (
@@ -44,6 +47,8 @@ from server_stub.node.state import (
 )
 from server_stub.node.state.recover import recover
 from server_stub.node.state.words import (
+    LOCAL_DEVICE,
+    RAY_DEVICES,
     DiscardResults,
     DropBlob,
     DropUploads,
@@ -90,6 +95,7 @@ class Node:
         clock: Clock,
         rules: Rules,
         key: Ed25519PrivateKey,
+        link: Link | None = None,
     ) -> None:
         self.settings = settings
         self.store = store
@@ -107,6 +113,12 @@ class Node:
         self.local = LocalExecutor(self, self._engine(), settings.local_outstanding)
         self.grid = GridExecutor(self)
         self.executors: dict[str, Executor] = {"local": self.local, "grid": self.grid}
+        self.ray: RayExecutor | None = None
+        if link is not None:
+            takes = ("ray", "grid") if "grid" in settings.executors else ("ray",)
+            self.executors["ray"] = self.ray = RayExecutor(self, link, takes)
+            if settings.validators_on == "ray":
+                self.work.run = RayChecks(self, link, pool).run
         self.revoked: frozenset[str] = frozenset()
         self.watcher = Watcher(self)
         self.summaries = Summaries(store)
@@ -144,6 +156,8 @@ class Node:
         self.local.learn(await self.store.read(rates.local_flops_per_s))
         if self.settings.local_engine:
             await self.local.start()
+        if self.ray is not None:
+            await self.ray.start()
         self._loops = [
             asyncio.create_task(self._every(self._generate_all, self._generate)),
             asyncio.create_task(self._every(self._tick, asyncio.Event())),
@@ -173,6 +187,8 @@ class Node:
             loop.cancel()
         await asyncio.gather(*ending, return_exceptions=True)
         await self.local.stop()
+        if self.ray is not None:
+            await self.ray.stop()
         self.grid.stop()
         await self.work.stop()
         for event in self._changes.values():
@@ -232,8 +248,7 @@ class Node:
             case RunWork():
                 self.work.start(effect)
             case StopLease():
-                executor = "local" if effect.device == "local" else "grid"
-                self.executors[executor].cancel(effect.lease)
+                self._executor_of(effect.device).cancel(effect.lease)
             case JobChanged():
                 self._generate.set()
                 self.watcher.wake.set()
@@ -241,7 +256,8 @@ class Node:
                 if event is not None:
                     event.set()
             case Wake():
-                self.executors[effect.executor].submit("")
+                for executor in self._takers(effect.executor):
+                    executor.submit("")
             case FinishJob():
                 self._spawn(self._finish(effect.job))
             case DiscardResults():
@@ -250,6 +266,21 @@ class Node:
                 self._spawn(leftovers.drop_parts(self, effect.lease, effect.outputs))
             case DropBlob():
                 pass
+
+    def _executor_of(self, device: str) -> Executor:
+        if self.ray is not None and device.startswith(RAY_DEVICES):
+            return self.ray
+        return self.local if device == LOCAL_DEVICE else self.grid
+
+    def _takers(self, executor: str) -> list[Executor]:
+        """Who computes tasks of jobs for an executor."""
+        found = self.executors.get(executor)
+        takers = [] if found is None else [found]
+        return [*takers, self.ray] if self.ray is not None and executor == "grid" else takers
+
+    def has_blobs(self, names: Sequence[str]) -> bool:
+        """Whether all of them are complete and durable here."""
+        return all(self.blobs.has(name) for name in names)
 
     def upload_lock(self, array: str) -> asyncio.Lock:
         """One upload of an array at a time."""
@@ -299,7 +330,7 @@ class Node:
         kept = answers.kept_blobs(item, reply)
 
         def body(step: Step) -> bool:
-            if not all(self.blobs.has(blob) for blob in kept):
+            if not self.has_blobs(kept):
                 return False
             answers.apply(step, effect, reply)
             return True
@@ -343,7 +374,7 @@ class Node:
         kept = answers.kept_blobs(item, reply)
 
         def body(step: Step) -> float:
-            if all(self.blobs.has(blob) for blob in kept):
+            if self.has_blobs(kept):
                 answers.apply(step, effect, reply)
             else:
                 verdicts.work_failed(step, "compute", lease.task, lease.lease, "blob_missing", "")

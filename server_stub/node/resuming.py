@@ -91,6 +91,8 @@ async def _plan(node: Node, executor: str, kept: ended.Kept) -> Plan | None:
     settings = node.settings
     if kept.executor == "local":
         able = settings.local_engine
+    elif kept.executor == "ray":
+        able = bool(settings.ray_address)
     else:
         able = settings.lab and settings.confirmed_no_confidential_data
     if not able:

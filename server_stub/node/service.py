@@ -33,6 +33,7 @@ from gpugoblin.wire.tls import TlsFiles, certificate_sha256, make_self_signed
 from server_stub import logs
 from server_stub.exposition import CountingApp
 from server_stub.node.coordinator_link import CoordinatorLink, SignedHttp
+from server_stub.node.executors.ray_link import Link, RayLink, bridge_config
 from server_stub.node.http import servers
 from server_stub.node.http.clients import Clients, application
 from server_stub.node.http.devices import Devices
@@ -139,16 +140,21 @@ class Service:
     """One lab node with its doors, inside a running event loop. An async context manager.
 
     Args:
-        pool: the workers; made from the settings when it is not given.
+        pool, link: the workers, and the way to Ray; made from the settings when not given.
     """
 
     def __init__(
-        self, state: StateDir, clock: Clock | None = None, pool: Pool | None = None
+        self,
+        state: StateDir,
+        clock: Clock | None = None,
+        pool: Pool | None = None,
+        link: Link | None = None,
     ) -> None:
         self.state = state
         self.settings = state.settings
         self._clock = clock or SystemClock()
         self._pool = pool
+        self._link = link
         self._stack = AsyncExitStack()
         self.tls: TlsFiles | None = None
         self.port = 0
@@ -217,7 +223,10 @@ class Service:
             self._stack.push_async_callback(made.stop)
             pool = made
         rules = Rules(catalog_hash=catalog_hash())
-        self.node = Node(settings, store, pool, blobs, self._clock, rules, self.state.key)
+        link = self._link
+        if link is None and "ray" in settings.executors:
+            link = RayLink(bridge_config(settings, rules.catalog_hash))
+        self.node = Node(settings, store, pool, blobs, self._clock, rules, self.state.key, link)
         key = bytes.fromhex(settings.coordinator_key) if settings.coordinator_key else None
         self.tickets = Tickets(self.state.key, settings.lab, key)
         self.node.in_place = self.state.in_place

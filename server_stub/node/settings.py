@@ -20,6 +20,7 @@ from gpugoblin.units import GIB, MIB
 __all__ = ["SETTINGS", "NodeSettings", "load", "parse", "template"]
 
 _PORTS: Final = 65_535
+EXECUTORS: Final = frozenset({"local", "grid", "ray"})
 _HEADING: Final = "The lab node's settings. Changes take effect when the node is started again."
 
 SETTINGS: Final = declare(
@@ -51,6 +52,38 @@ SETTINGS: Final = declare(
         " see the numbers they compute with. Until then jobs stay on the lab's own machines.",
     ),
     Setting("local_engine", "bool", True, "", "Whether the node computes itself."),
+    Setting(
+        "executor", "text", "local, grid", "",
+        "Who may compute, any of `local` (the node itself), `grid` (volunteers) and `ray` (the"
+        " lab's own Ray cluster), separated by commas.",
+    ),
+    Setting("ray_address", "text", "", "", "The head of the Ray cluster, `host:port`."),
+    Setting(
+        "ray_threads", "int", 0, "threads",
+        "Threads of the engine on each Ray machine; 0: as many processors as Ray has there.", 0,
+    ),
+    Setting(
+        "ray_resource", "text", "", "",
+        "Only Ray machines with this custom resource are used; empty: all.",
+    ),
+    Setting(
+        "ray_worker_dir", "text", "", "",
+        "Directory on the Ray machines for blobs and the engine's runtime; empty: `gpugoblin/ray`"
+        " in the user's cache directory there.",
+    ),
+    Setting(
+        "ray_cache_bytes", "int", 8 * GIB, "bytes",
+        "Blobs that a Ray machine keeps which does not see the node's disk.", 64 * MIB,
+    ),
+    Setting(
+        "ray_bytes_per_s", "int", 10**9, "bytes/s",
+        "Assumed rate toward one Ray machine, for estimates.", 1,
+    ),
+    Setting(
+        "validators_on", "text", "node", "",
+        "Where results are checked and recomputed: on the node alone, or on the machines of the"
+        " Ray cluster, too, except that none checks its own.", choices=("node", "ray"),
+    ),
     Setting(
         "engine_threads", "int", 0, "threads",
         "Threads of the local engine; 0: as many as this process may use.", 0,
@@ -121,6 +154,11 @@ class NodeSettings:
             raise AttributeError(name) from cause
 
     @property
+    def executors(self) -> frozenset[str]:
+        """Who may compute."""
+        return _words(self.values["executor"])
+
+    @property
     def state(self) -> Path:
         return Path(self.values["state_dir"])
 
@@ -180,5 +218,30 @@ def _checked(values: dict[str, Any], source: str) -> NodeSettings:
             "setting_invalid", name="tls_certificate", value=repr(values["tls_certificate"]),
             source=source, reason="it needs tls_key",
         )  # fmt: skip
+    _check_executors(values, source)
     values["engine_threads"] = values["engine_threads"] or len(os.sched_getaffinity(0))
     return NodeSettings(values)
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(word.strip() for word in text.split(",") if word.strip())
+
+
+def _check_executors(values: dict[str, Any], source: str) -> None:
+    named = _words(values["executor"])
+    reason = ""
+    if not named or named - EXECUTORS:
+        reason = f"it must name some of {', '.join(sorted(EXECUTORS))}"
+    elif "ray" in named and not values["ray_address"]:
+        reason = "`ray` needs ray_address"
+    if reason:
+        raise SettingsError(
+            "setting_invalid", name="executor", value=repr(values["executor"]), source=source,
+            reason=reason,
+        )  # fmt: skip
+    if values["validators_on"] == "ray" and "ray" not in named:
+        raise SettingsError(
+            "setting_invalid", name="validators_on", value="'ray'", source=source,
+            reason="executor does not name `ray`",
+        )  # fmt: skip
+    values["local_engine"] = values["local_engine"] and "local" in named

@@ -9,12 +9,11 @@ from __future__ import annotations
 import asyncio
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 
-from gpugoblin.catalog.spec import FLOATS
 from gpugoblin.errors import GoblinError, NodeError
 from gpugoblin.graph.classes import in_class
 from gpugoblin.graph.dtypes import needs_of
@@ -23,8 +22,8 @@ from gpugoblin.graph.ir import Graph
 from gpugoblin.graph.serialize import decode, encode, graph_hash
 from gpugoblin.hashing import JOB, digest
 from gpugoblin.ids import GraphHash, JobId
-from gpugoblin.plan.spec import Limits, Plan
-from gpugoblin.units import format_bytes, format_seconds
+from gpugoblin.plan.spec import Plan
+from gpugoblin.units import format_bytes
 from gpugoblin.wire.messages.job import (
     JobInfo,
     JobSubmit,
@@ -33,10 +32,9 @@ from gpugoblin.wire.messages.job import (
     PlanReply,
     VerifiedBy,
 )
-from server_stub.node import estimate, leftovers, results, resuming
-from server_stub.node.executors.base import Fleet
+from server_stub.node import choosing, leftovers, results, resuming
 from server_stub.node.node import Node
-from server_stub.node.planning import operators_of, total_bytes_moved, write_limits
+from server_stub.node.planning import operators_of, write_limits
 from server_stub.node.state import arrays, jobs, places
 from server_stub.node.state.arrays import ArrayRow
 from server_stub.node.state.words import Step
@@ -47,23 +45,10 @@ __all__ = [
     "admit",
     "begin",
     "describe_again",
-    "may_leave",
     "planned",
-    "require_confirmed",
     "same_job",
     "submit",
 ]
-
-
-@dataclass(frozen=True, slots=True)
-class _Choice:
-    """An executor with the plan made for it."""
-
-    executor: str
-    limits: Limits
-    plan: Plan
-    reply: PlanReply
-    moved_bytes: int
 
 
 async def submit(node: Node, owner: str, message: JobSubmit, *, local: bool) -> JobInfo:
@@ -81,7 +66,7 @@ async def submit(node: Node, owner: str, message: JobSubmit, *, local: bool) -> 
     rows = await node.store.read(lambda tx: _inputs(tx, owner, message, graph))
     _check_class(message, graph)
     await asyncio.gather(*(describe_again(node, row) for row in rows))
-    choice = await _choose(node, message, graph)
+    choice = await choosing.choose(node, message, graph)
     content = _content(message, graph, rows)
     if message.dry_run:
         return planned(node, owner, message.name, graph, content, choice.reply)
@@ -102,12 +87,6 @@ def _in_class(message: JobSubmit) -> tuple[JobSubmit, Graph]:
     if rounded is graph:
         return message, graph
     return msgspec.structs.replace(message, graph=encode(rounded)), rounded
-
-
-def _ordered(message: JobSubmit, graph: Graph) -> bool:
-    """Does the class fix the order of sums of floats?"""
-    floats = any(spec.dtype in FLOATS for spec in graph.specs())
-    return message.numeric_class == "exact" and floats
 
 
 def _inputs(tx: Tx, owner: str, message: JobSubmit, graph: Graph) -> list[ArrayRow]:
@@ -176,80 +155,6 @@ def _size(path: str) -> int:
         return 0
 
 
-async def _choose(node: Node, message: JobSubmit, graph: Graph) -> _Choice:
-    """Plans for the executor that was asked for, or for the faster one."""
-    local = await node.local.capabilities()
-    grid = await node.grid.capabilities(needs_of(graph).mask())
-    wanted = message.executor
-    if wanted == "local" or (wanted == "auto" and not may_leave(node)):
-        if not node.settings.local_engine:
-            raise NodeError(
-                "executor_unavailable", executor="local", reason="the node has no engine of its own"
-            )
-        return await _plan_for(node, message, graph, "local", local, grid)
-    if wanted == "grid":
-        require_confirmed(node)
-        choice = await _plan_for(node, message, graph, "grid", local, grid)
-        _require_gain(message, choice, grid)
-        return choice
-    on_grid = await _plan_for(node, message, graph, "grid", local, grid)
-    if not node.settings.local_engine or (grid.engines and on_grid.reply.gain > 1.0):
-        return on_grid
-    return await _plan_for(node, message, graph, "local", local, grid)
-
-
-def may_leave(node: Node) -> bool:
-    """Whether jobs of this node may leave the machine."""
-    return bool(node.settings.lab and node.settings.confirmed_no_confidential_data)
-
-
-def require_confirmed(node: Node) -> None:
-    """Raises NodeError `executor_unavailable`, `not_confirmed`, where jobs may not leave."""
-    if not node.settings.lab:
-        raise NodeError(
-            "executor_unavailable", executor="grid", reason="the node belongs to no lab"
-        )
-    if not node.settings.confirmed_no_confidential_data:
-        raise NodeError("not_confirmed")
-
-
-def _require_gain(message: JobSubmit, choice: _Choice, grid: Fleet) -> None:
-    reply = choice.reply
-    if not message.force and grid.engines and reply.gain <= 1.0:
-        raise NodeError(
-            "slower_than_alone", grid=format_seconds(reply.estimate_s),
-            alone=format_seconds(reply.alone_s),
-        )  # fmt: skip
-
-
-async def _plan_for(
-    node: Node, message: JobSubmit, graph: Graph, executor: str, local: Fleet, grid: Fleet
-) -> _Choice:
-    fleet = local if executor == "local" else grid
-    memory = fleet.memory_bytes
-    if executor == "grid" and message.constraints.min_memory_bytes:
-        memory = max(memory, message.constraints.min_memory_bytes)
-    limits = Limits(memory, fleet.threads, min(fleet.slot_bytes, memory), _ordered(message, graph))
-
-    def make() -> tuple[Plan, int]:
-        made = node.planner.make(graph, limits, message.block_axis)
-        return made, total_bytes_moved(made)
-
-    plan, moved = await asyncio.to_thread(make)
-    summary = plan.summary()
-    if summary.memory_bound_bytes > memory:
-        raise NodeError(
-            "job_too_large", needed=format_bytes(summary.memory_bound_bytes),
-            available=format_bytes(memory), executor=executor,
-        )  # fmt: skip
-    write = await asyncio.to_thread(node.disk.bytes_per_s, summary.bytes_out)
-    startup_s = node.settings.grid_startup_s
-    found = estimate.times(summary, moved, executor, local, grid, startup_s, write)
-    held = memory if executor == "local" else 2 * summary.memory_bound_bytes
-    reply = estimate.as_reply(summary, found, executor, held)
-    return _Choice(executor, limits, plan, reply, moved)
-
-
 def _content(message: JobSubmit, graph: Graph, rows: list[ArrayRow]) -> str:
     """The name of the computation: graph, inputs, class, assurance, and where results go."""
     parts = [
@@ -308,15 +213,15 @@ def require_disk(node: Node, saves: Sequence[OutputSave], plan: Plan, blob_bytes
             )  # fmt: skip
 
 
-def _blob_bytes(node: Node, choice: _Choice) -> int:
-    if choice.executor != "grid" or choice.plan.count == 0:
+def _blob_bytes(node: Node, choice: choosing.Choice) -> int:
+    if choice.executor == "local" or choice.plan.count == 0:
         return 0
     window = min(choice.plan.count, node.settings.window_tasks)
     return int(choice.moved_bytes * window // choice.plan.count)
 
 
 async def _begin(
-    node: Node, owner: str, message: JobSubmit, graph: Graph, content: str, choice: _Choice
+    node: Node, owner: str, message: JobSubmit, graph: Graph, content: str, choice: choosing.Choice
 ) -> JobInfo:
     new = jobs.NewJob(
         owner=owner, name=message.name, graph=encode(graph), graph_hash=str(graph_hash(graph)),

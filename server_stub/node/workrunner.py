@@ -36,7 +36,10 @@ class Pool(Protocol):
 
 
 class WorkRunner:
-    """Runs items; at most `prepare_limit` of them prepare inputs, so that checks come first."""
+    """Runs items; at most `prepare_limit` of them prepare inputs, so that checks come first.
+
+    `run` has an item done: by the pool, unless whoever made this says otherwise.
+    """
 
     def __init__(
         self,
@@ -47,7 +50,7 @@ class WorkRunner:
         prepare_limit: int,
         retry_s: float = RETRY_S,
     ) -> None:
-        self._pool = pool
+        self.run: Callable[[RunWork, Work], Awaitable[Reply]] = lambda _, item: pool.run(item)
         self._build = build
         self._finished = finished
         self._failed = failed
@@ -128,7 +131,7 @@ class WorkRunner:
             if item is None:
                 return
             try:
-                reply = await self._pool.run(item)
+                reply = await self.run(effect, item)
             except GoblinError as error:
                 again = error.code in TRANSIENT
                 await self._failed(effect, error, again)

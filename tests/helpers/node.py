@@ -153,9 +153,12 @@ class LabNode:
     Its state stays under `root`, so that the next one goes on from it.
     """
 
-    def __init__(self, root: Path, *, workers: Any = None, clock: Any = None, **given: Any) -> None:
+    def __init__(
+        self, root: Path, *, workers: Any = None, clock: Any = None, link: Any = None, **given: Any
+    ) -> None:
         self.settings = lab_settings(root, **given)
         self.workers = workers
+        self.link = link
         self._clock = clock
         self._thread = threading.Thread(target=self._run, name="lab-node")
         self._ready = threading.Event()
@@ -190,7 +193,9 @@ class LabNode:
         try:
             if self.workers is None:
                 self.workers = Workers(self.settings.blob_root)
-            async with Service(state, self._clock, self.workers) as self.service:
+            if self.link is not None:
+                self.link.pool = self.workers
+            async with Service(state, self._clock, self.workers, self.link) as self.service:
                 self._ready.set()
                 await self._stop.wait()
         finally:

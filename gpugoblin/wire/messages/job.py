@@ -96,7 +96,7 @@ class JobSubmit(Struct, frozen=True, forbid_unknown_fields=True):
     input_names: Annotated[tuple[Text, ...], Meta(max_length=256)] = ()
     numeric_class: NumericClass = "float32"
     assurance: Assurance = "full"
-    executor: Literal["auto", "local", "grid"] = "auto"
+    executor: Literal["auto", "local", "grid", "ray"] = "auto"
     constraints: Constraints = Constraints()
     priority: Annotated[int, Meta(ge=-100, le=100)] = 0
     block_axis: Annotated[int, Meta(ge=0, le=7)] | None = None
@@ -120,7 +120,7 @@ class PlanReply(Struct, frozen=True, forbid_unknown_fields=True):
     estimate_s: Seconds
     alone_s: Seconds
     gain: Annotated[float, Meta(ge=0, le=1e9)]
-    executor: Literal["local", "grid"]
+    executor: Literal["local", "grid", "ray"]
 
 
 class VerifiedBy(Struct, frozen=True, forbid_unknown_fields=True):

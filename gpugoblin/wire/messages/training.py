@@ -116,7 +116,7 @@ class TrainingSubmit(Struct, frozen=True, forbid_unknown_fields=True):
     evaluation: EvaluationSubmit | None = None
     numeric_class: NumericClass = "float32"
     assurance: Assurance = "full"
-    executor: Literal["auto", "local", "grid"] = "auto"
+    executor: Literal["auto", "local", "grid", "ray"] = "auto"
     constraints: Constraints = Constraints()
     priority: Annotated[int, Meta(ge=-100, le=100)] = 0
     dry_run: bool = False

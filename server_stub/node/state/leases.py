@@ -12,10 +12,11 @@ from typing import Final, NamedTuple
 
 from gpugoblin.wire.messages.task import Result
 from server_stub.node.state import blobs, events, receipts, tasks, trust
-from server_stub.node.state.words import LOCAL_DEVICE, DropUploads, Party, RunWork, Step, Wake
+from server_stub.node.state.words import DropUploads, Party, RunWork, Step, Wake
 from server_stub.node.store.protocol import Tx, Value
 
 __all__ = [
+    "UNFIT",
     "LeaseRow",
     "abandon",
     "add_votes",
@@ -257,7 +258,7 @@ def again(step: Step, task: tasks.TaskRow, lease: LeaseRow) -> None:
     )
     if moved is None:
         return
-    if task.executor == "grid" and moved[0] >= step.rules.attempts:
+    if task.executor != "local" and moved[0] >= step.rules.attempts:
         tasks.move(step, task.id, ("ready",), "suspect")
         if tasks.inputs_verified(step.tx, task.id):
             step.emit(RunWork("recompute", task.id))
@@ -311,8 +312,8 @@ def expire(step: Step) -> int:
     """Ends every lease whose time is over; returns how many."""
     over = step.tx.rows(
         f"select {_COLUMNS} from lease where state in ('issued', 'committed')"  # noqa: S608
-        " and until_s < ? and device != ? order by until_s limit 1000",
-        (step.now_s, LOCAL_DEVICE),
+        " and until_s < ? and grant_id != '' order by until_s limit 1000",
+        (step.now_s,),
     )
     for row in over:
         _expire_one(step, LeaseRow(*row))

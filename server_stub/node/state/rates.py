@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from server_stub.node.state.words import LOCAL_DEVICE, Step
+from server_stub.node.state.words import Step
 from server_stub.node.store.protocol import Row, Tx
 
 __all__ = ["believed", "grid_flops_per_s", "learn", "local_flops_per_s"]
@@ -64,8 +64,8 @@ def grid_flops_per_s(tx: Tx) -> dict[str, float]:
         "select l.device, t.flops, l.issued_s, l.committed_s from lease l join task t"
         " on t.id = l.task where l.rowid > (select coalesce(max(rowid), 0) from lease) - ?"
         " and l.state = 'accepted' and l.committed_s is not null and t.flops >= ?"
-        " and l.device != ? order by l.committed_s",
-        (GRID_LEASES, GRID_LEAST_FLOPS, LOCAL_DEVICE),
+        " and l.grant_id != '' order by l.committed_s",
+        (GRID_LEASES, GRID_LEAST_FLOPS),
     ):
         newest.setdefault(row[0], []).append(row)
     rates = ((device, _rate(rows)) for device, rows in newest.items())

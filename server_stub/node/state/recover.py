@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from server_stub.node.state import blobs, ended, jobs, leases, tasks, verdicts
 from server_stub.node.state.words import (
-    LOCAL_DEVICE,
     DiscardResults,
     FinishJob,
     RunWork,
@@ -22,7 +21,7 @@ __all__ = ["recover"]
 def recover(step: Step) -> None:
     """Local leases become ready again, undecided results are sent to the workers again."""
     for (lease_id,) in step.tx.rows(
-        "select id from lease where device = ? and state = 'issued'", (LOCAL_DEVICE,)
+        "select id from lease where grant_id = '' and state = 'issued'"
     ):
         lease = leases.load(step.tx, lease_id)
         task = None if lease is None else tasks.load(step.tx, lease.task)
@@ -45,6 +44,7 @@ def recover(step: Step) -> None:
     blobs.forgotten(step)
     step.emit(Wake("local"))
     step.emit(Wake("grid"))
+    step.emit(Wake("ray"))
 
 
 def _resume(step: Step, job: str) -> None:
@@ -65,7 +65,7 @@ def _resume(step: Step, job: str) -> None:
             verdicts.decide(step, task)
     for (region,) in step.tx.rows(
         "select distinct i.region from task_input i join task t on t.id = i.task"
-        " where t.job = ? and t.state = 'waiting' and t.executor = 'grid'"
+        " where t.job = ? and t.state = 'waiting' and t.executor != 'local'"
         " and i.region is not null and i.blob is null",
         (job,),
     ):

@@ -183,16 +183,16 @@ def _add_region(
     )
     assert found is not None  # noqa: S101 - an upsert with `returning` has a row
     region, blob, stored = found
-    packed = executor == "grid" and stored
+    packed = executor != "local" and stored
     step.tx.change(
         "insert into task_input values(?, ?, ?, null, null, ?, ?)",
         (task, slot, region, blob if packed else None, nbytes),
     )
     if packed:
         blobs.hold(step, blob, nbytes)
-    elif executor == "grid":
+    elif executor != "local":
         step.emit(RunWork("prepare", region))
-    return 1 if packed or executor != "grid" else 0
+    return 1 if packed or executor == "local" else 0
 
 
 def _add_produced(
@@ -233,12 +233,12 @@ def collect_inputs(step: Step, task: int) -> None:
     for slot, region, nbytes, packed, stored, state, made, executor in rows:
         if region is None:
             blob = made if state in ("verified", "used") else None
-        elif executor == "grid" and not stored:
+        elif executor != "local" and not stored:
             step.emit(RunWork("prepare", region))
             continue
         else:
-            blob = packed if executor == "grid" else None
-        ready += blob is not None or (region is not None and executor != "grid")
+            blob = packed if executor != "local" else None
+        ready += blob is not None or (region is not None and executor == "local")
         if blob is not None:
             blobs.hold(step, blob, nbytes)
             step.tx.change(

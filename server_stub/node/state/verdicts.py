@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from server_stub.node.state import blobs, events, jobs, leases, outcome, tasks, trust, votes
-from server_stub.node.state.words import VALIDATOR, Party, RunWork, Step, Wake
+from server_stub.node.state.words import LOCAL_DEVICE, VALIDATOR, Party, RunWork, Step, Wake
 from server_stub.node.work import Checked, Computed
 
 __all__ = [
@@ -259,7 +259,11 @@ def folded(step: Step, task_id: int) -> None:
 
 
 def computed(step: Step, task_id: int, lease: str, reply: Computed) -> None:
-    """The lab's own engine has done a leased task; a product is checked and written already."""
+    """An engine of the lab's own has done a leased task.
+
+    The node's own engine has checked and written a product already; what another machine returns
+    is kept as blobs, for others to check.
+    """
     task = tasks.load(step.tx, task_id)
     row = leases.load(step.tx, lease)
     if task is None or row is None or row.state != "issued" or task.state != "leased":
@@ -279,7 +283,7 @@ def computed(step: Step, task_id: int, lease: str, reply: Computed) -> None:
             jobs.fail(step, task.job, "input_changed", task.number)
             return
     named = list(zip(reply.output_blobs, reply.output_nbytes, strict=True))
-    kept = task.verify != "product"
+    kept = task.verify != "product" or row.device != LOCAL_DEVICE
     leases.add_votes(step, lease, named, held=kept)
     if reply.verified and not kept:
         # Intermediates of a checked product are kept as blobs by the worker.
@@ -372,3 +376,4 @@ def wake_all(step: Step) -> None:
     """Tells the executors to look (after a restart)."""
     step.emit(Wake("local"))
     step.emit(Wake("grid"))
+    step.emit(Wake("ray"))

@@ -14,6 +14,7 @@ from server_stub.node.store.protocol import Tx
 
 __all__ = [
     "LOCAL_DEVICE",
+    "RAY_DEVICES",
     "SANDBOX_RANK",
     "VALIDATOR",
     "DiscardResults",
@@ -44,6 +45,9 @@ Purpose = Literal["prepare", "compute", "check", "recompute", "judge", "compare"
 
 LOCAL_DEVICE: Final = "local"
 VALIDATOR: Final = "validator"
+RAY_DEVICES: Final = "ray:"
+"""Devices of the lab's Ray cluster begin so. They and `local` have no grant: their leases end with
+the node's life, not with a clock."""
 SANDBOX_RANK: Final = {"none": 0, "reduced": 1, "full": 2}
 
 

@@ -24,7 +24,7 @@ from gpugoblin.plan.spec import Limits
 from gpugoblin.units import format_bytes
 from gpugoblin.wire.messages.job import JobInfo, JobSubmit, OutputSave
 from gpugoblin.wire.messages.training import TrainingSubmit
-from server_stub.node import estimate, resuming, submission
+from server_stub.node import choosing, estimate, resuming, submission
 from server_stub.node.executors.base import Fleet
 from server_stub.node.node import Node
 from server_stub.node.planning import operators_of, total_bytes_moved, write_limits
@@ -77,12 +77,12 @@ async def submit(node: Node, owner: str, message: TrainingSubmit) -> JobInfo:
     limits = Limits(fleet.memory_bytes, fleet.threads, min(fleet.slot_bytes, fleet.memory_bytes))
     plan, specs = await asyncio.to_thread(_plan, message, named.specs(), limits, executor)
     _require_class(message, plan)
-    local, grid = await node.local.capabilities(), await node.grid.capabilities(needs)
+    local = await node.local.capabilities()
     summary = plan.summary()
     write = await asyncio.to_thread(node.disk.bytes_per_s, summary.bytes_out)
     moved = await asyncio.to_thread(total_bytes_moved, plan)
     found = estimate.times(
-        summary, moved, executor, local, grid, node.settings.grid_startup_s, write
+        summary, moved, executor, local, fleet, node.settings.grid_startup_s, write
     )
     held = limits.memory_bytes if executor == "local" else 2 * summary.memory_bound_bytes
     reply = estimate.as_reply(summary, found, executor, held)
@@ -159,21 +159,25 @@ def _require_class(message: TrainingSubmit, plan: AnyPlan) -> None:
 
 
 async def _choose(node: Node, message: TrainingSubmit, needs: int) -> tuple[str, Fleet]:
-    """Where it runs: on the grid where that is wished or devices are known, else here."""
-    local, grid = await node.local.capabilities(), await node.grid.capabilities(needs)
+    """Where it runs: on the grid where that is wished or devices are known, else on the lab's own
+    machines."""
+    grid = await node.grid.capabilities(needs)
     wanted = message.executor
     if wanted == "grid":
-        submission.require_confirmed(node)
+        choosing.require_confirmed(node)
     if wanted == "grid" or (
         wanted == "auto"
-        and submission.may_leave(node)
+        and choosing.may_leave(node)
         and (grid.engines or not node.settings.local_engine)
     ):
         return "grid", grid
-    if not node.settings.local_engine:
-        reason = "the node has no engine of its own"
-        raise NodeError("executor_unavailable", executor="local", reason=reason)
-    return "local", local
+    if wanted == "ray" or (
+        wanted == "auto" and not node.settings.local_engine and node.ray is not None
+    ):
+        choosing.require_ray(node)
+        return "ray", await choosing.fleet_of(node, "ray", needs)
+    choosing.require_local(node)
+    return "local", await node.local.capabilities()
 
 
 def _plan(

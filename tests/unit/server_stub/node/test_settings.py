@@ -87,3 +87,28 @@ def test_workers_are_started_as_the_settings_say(tmp_path: Path) -> None:
     found = pool_config(made)
     assert (found.check_workers, found.validators, found.reserve_bytes) == (3, 2, 12345)
     assert (found.engine_threads, found.local) == (2, False)
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({"executor": ""}, "it must name some of grid, local, ray"),
+        ({"executor": "local, slurm"}, "it must name some of grid, local, ray"),
+        ({"executor": "ray"}, "`ray` needs ray_address"),
+        ({"validators_on": "ray"}, "executor does not name `ray`"),
+    ],
+)
+def test_executors_that_make_no_sense_are_refused(
+    tmp_path: Path, given: dict[str, str], reason: str
+) -> None:
+    with pytest.raises(SettingsError, match=reason):
+        parse({"state_dir": str(tmp_path), **given})
+
+
+def test_who_may_compute_is_read_from_one_line(tmp_path: Path) -> None:
+    usual = parse({"state_dir": str(tmp_path)})
+    assert usual.executors == {"local", "grid"}
+    given = {"executor": " ray ,grid", "ray_address": "h:1", "validators_on": "ray"}
+    found = parse({"state_dir": str(tmp_path), **given})
+    assert found.executors == {"ray", "grid"}
+    assert found.local_engine is False

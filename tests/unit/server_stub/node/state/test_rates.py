@@ -27,8 +27,16 @@ def verified(
     )
     change(
         "insert into lease(id, task, job, role, device, owner, bucket, grant_id, state, issued_s,"
-        " until_s, committed_s) values(?, ?, 'j', 'first', ?, 'o', 'b', 'g', ?, ?, 0, ?)",
-        (f"lease_{number}", number + 1, device, state, issued_s, committed_s),
+        " until_s, committed_s) values(?, ?, 'j', 'first', ?, 'o', 'b', ?, ?, ?, 0, ?)",
+        (
+            f"lease_{number}",
+            number + 1,
+            device,
+            "" if device == "local" else "g",
+            state,
+            issued_s,
+            committed_s,
+        ),
     )
 
 
