@@ -3,7 +3,8 @@
 The zoo is test data outside the repository: a folder with `zoo.py`, whose dictionary `Z` maps a
 name to (group, builder), and the builder gives (module, args, kwargs). Its path is in
 GPUGOBLIN_ZOO; GPUGOBLIN_ZOO_ONLY names parts of names to run alone. Each program runs in a process
-of its own, with at most GPUGOBLIN_ZOO_GIB (6) GiB of its own memory and 15 minutes.
+of its own, with at most GPUGOBLIN_ZOO_GIB (6) GiB of its own memory and 15 minutes;
+GPUGOBLIN_ZOO_JOBS (1) of them at a time.
 
 A run can be broken off and goes on where it was: what has been measured in the same state of the
 sources is kept, everything else is measured anew. The details of all programs are in
@@ -15,13 +16,16 @@ from __future__ import annotations
 import hashlib
 import importlib
 import json
+import multiprocessing
 import os
 import resource
 import sys
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, fields, replace
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -108,15 +112,19 @@ def measure() -> list[Row]:
         return [not_run("programs captured", "programs", "none", "GPUGOBLIN_ZOO names no zoo")]
     wanted = [part for part in os.environ.get("GPUGOBLIN_ZOO_ONLY", "").split(",") if part]
     outcomes, sources = _kept(), sources_digest()
-    for name, builder in _programs(folder):
-        known = outcomes.get(name)
-        if wanted and not any(part in name for part in wanted):
-            continue
-        if known is not None and known.sources == sources and known.compared:
-            continue
-        outcomes[name] = replace(_outcome(name, builder), sources=sources)
-        print(f"  {_line(outcomes[name])}", flush=True)
-        _keep(outcomes)
+    names = [
+        name
+        for name, known in ((name, outcomes.get(name)) for name in _programs(folder))
+        if not wanted or any(part in name for part in wanted)
+        if known is None or known.sources != sources or not known.compared
+    ]
+    jobs = int(os.environ.get("GPUGOBLIN_ZOO_JOBS", "1"))
+    with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn")) as pool:
+        for work in as_completed([pool.submit(_outcome, folder, name) for name in names]):
+            found = replace(work.result(), sources=sources)
+            outcomes[found.name] = found
+            print(f"  {_line(found)}", flush=True)
+            _keep(outcomes)
     return _rows(list(outcomes.values()), sources)
 
 
@@ -170,7 +178,9 @@ def _rows(outcomes: list[Outcome], sources: str) -> list[Row]:
     ]
 
 
-def _programs(folder: str) -> Iterator[tuple[str, Any]]:
+@cache
+def _programs(folder: str) -> dict[str, Any]:
+    """Every program's builder by its name."""
     warnings.filterwarnings("ignore")
     sys.path.insert(0, folder)
     sys.dont_write_bytecode = True
@@ -179,11 +189,12 @@ def _programs(folder: str) -> Iterator[tuple[str, Any]]:
     for library in ("torch", "timm", "transformers"):
         importlib.import_module(library)
     zoo = importlib.import_module("zoo").Z
-    for name, (_, builder) in zoo.items():
-        yield name, builder
+    return {name: builder for name, (_, builder) in zoo.items()}
 
 
-def _outcome(name: str, builder: Any) -> Outcome:
+def _outcome(folder: str, name: str) -> Outcome:
+    """In a process that measures one program after the other."""
+    builder = _programs(folder)[name]
     import torch
 
     torch.manual_seed(0)

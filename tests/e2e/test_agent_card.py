@@ -16,6 +16,7 @@ import pytest
 from app.agent.card_start import CardLook
 from app.control.client import ControlClient
 from app.control.messages import CardItem, Doctor, Report
+from app.probes.gpus.nvml import load_nvml
 from gpugoblin.catalog.formula_build import call_formula
 from gpugoblin.catalog.spec import TensorSpec
 from gpugoblin.graph.builder import GraphBuilder
@@ -75,6 +76,8 @@ def test_a_card_computes_products_and_a_graph_in_its_sandbox(scene: Scene, look:
             doctor.append(answer)
 
     assert scene.lend(script, look=look) == 0
+    if (nvml := load_nvml()) is not None:
+        nvml.nvmlShutdown()  # an agent leaves that to the end of its process
     assert (seen[0].kind, seen[0].sandbox_level) == ("vulkan", "full")
     assert seen[0].identity == card.identity
     told = next(exchange for exchange in scene.lab.exchanges if exchange.capabilities)

@@ -224,6 +224,14 @@ class _Walk:
             return self._context.shape(args[0])[args[1]]
         rule = lookup(name)
         if rule is None:
+            rule = lookup(_without_writing(name))
+            if rule is not None:
+                # Decompositions write to tensors of their own making. What had that name before is
+                # not read any more, or reads through it: a view that is read later shows when the
+                # graph is compared with eager.
+                found = self._ruled(rule, node, name, args, kwargs)
+                self._known[node.args[0]] = found
+                return found
             if not _tensors(args) and not _tensors(kwargs) and callable(target):
                 return target(*args, **kwargs)
             raise self._missing(node, name, args)
@@ -325,6 +333,13 @@ class _Walk:
         return LoweredGraph(
             graph, tuple(inputs), kept, tuple(buffers), lines, self._random is not None
         )
+
+
+def _without_writing(name: str) -> str:
+    """`squeeze.dim` for `squeeze_.dim`; "" for what does not write to its first argument."""
+    base, dot, overload = name.partition(".")
+    writes = base.endswith("_") and not base.startswith("__")
+    return f"{base[:-1]}{dot}{overload}" if writes else ""
 
 
 def _complex(args: Any) -> bool:
