@@ -20,6 +20,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QColor, QPalette
 from PySide6.QtWidgets import QApplication
 
+from app.ui.firstrun.progress import DONE, Progress
 from app.ui.program import Program, Setup
 from tests.helpers.served_agent import ServedAgent
 
@@ -41,14 +42,18 @@ def main() -> int:
     ):
         for number in range(1, STEP + 1):
             served.step(number)
-        program = Program(application, Setup(served.directory, None, False, "gpugoblin app"))
+        progress = Progress(Path(base) / "first-run")
+        progress.keep(DONE)
+        program = Program(
+            application, Setup(served.directory, None, False, "gpugoblin app", progress)
+        )
         program.begin()
         window = program.open()
         window.resize(WIDTH, HEIGHT)
         for page, scheme in PICTURES:
-            application.setPalette(_dark() if scheme == "dark" else QPalette())
+            application.setPalette(dark_palette() if scheme == "dark" else QPalette())
             window.open_page(page)
-            _settle(application)
+            settle(application)
             target = folder / f"window-{page}.png"
             window.grab().save(str(target))
             print(target.name)
@@ -57,14 +62,16 @@ def main() -> int:
     return 0
 
 
-def _settle(application: QApplication) -> None:
-    end_s = time.monotonic() + SETTLE_S
+def settle(application: QApplication, duration_s: float = SETTLE_S) -> None:
+    """Lets Qt run for a while."""
+    end_s = time.monotonic() + duration_s
     while time.monotonic() < end_s:
         application.processEvents()
         time.sleep(0.01)
 
 
-def _dark() -> QPalette:
+def dark_palette() -> QPalette:
+    """The colours of a dark desktop, as Fusion has them."""
     roles = QPalette.ColorRole
     palette = QPalette()
     for role, colour in (

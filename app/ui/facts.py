@@ -19,6 +19,7 @@ __all__ = [
     "CardView",
     "Overview",
     "State",
+    "card_name",
     "card_view",
     "cards_of",
     "notice_line",
@@ -65,6 +66,11 @@ def cards_of(items: Mapping[str, Item]) -> list[CardItem]:
     """The cards by number."""
     found = [item for item in items.values() if isinstance(item, CardItem)]
     return sorted(found, key=lambda card: card.card)
+
+
+def card_name(card: CardItem) -> str:
+    """What people call a card."""
+    return card.name or (_("Processor") if card.kind == "cpu" else _("Graphics card"))
 
 
 def overview(items: Mapping[str, Item], now_s: float, away: str = "") -> Overview:
@@ -121,10 +127,9 @@ def card_view(card: CardItem, now_s: float) -> CardView:
         facts.append((_("fan"), f"{card.fan_rpm} rpm"))
     if card.flops_per_s:
         facts.append((_("speed"), f"{format_flops(card.flops_per_s)}/s"))
-    name = card.name or (_("Processor") if card.kind == "cpu" else _("Graphics card"))
     return CardView(
-        card.card, name, _card_state(card), _card_title(card), line[:1].upper() + line[1:],
-        _task(card), tuple(facts), load, _is_owners(card),
+        card.card, card_name(card), _card_state(card), _card_title(card),
+        line[:1].upper() + line[1:], _task(card), tuple(facts), load, _is_owners(card),
     )  # fmt: skip
 
 

@@ -96,16 +96,22 @@ def _show(options: argparse.Namespace, directory: Path) -> int:
     except ImportError as cause:
         raise AgentError("window_missing", reason=cause) from cause
     from app.ui.autostart import DESKTOP_ID, exec_line
+    from app.ui.fonts import missing_font
     from app.ui.program import Program, Setup
 
     application = QApplication(sys.argv[:1])
     application.setApplicationName("gpugoblin")
     application.setDesktopFileName(DESKTOP_ID)
+    missing = missing_font(wanted_language())
+    if missing:
+        speak("en")
+        print(missing, file=sys.stderr)
     setup = Setup(
         directory,
         None if options.no_agent else lambda: start_agent(options.config),
         options.background,
         exec_line(_at_login(options)),
+        notice=missing,
     )
     program = Program(application, setup)
     QTimer.singleShot(0, program.begin)

@@ -15,6 +15,7 @@ from app.control.messages import (
     AgentItem,
     Answer,
     Item,
+    NoticeItem,
     Refused,
     SettingItem,
     SettingsAre,
@@ -49,6 +50,7 @@ class Store(QObject):
         self.settings: dict[str, SettingItem] = {}
         self.values: dict[str, Value] = {}
         self._revision = 0
+        self._file_read_at_s = 0.0
         self._link = link
         self._undo: list[dict[str, Value]] = []
         link.connected.connect(self.read)
@@ -108,7 +110,14 @@ class Store(QObject):
     def _look(self, items: Mapping[str, Item]) -> None:
         """Reads the values again when somebody else changed them: a command, an editor."""
         agent = items.get("agent")
-        if isinstance(agent, AgentItem) and agent.settings_revision > self._revision:
+        read = max(
+            (item.at_s for item in items.values()
+             if isinstance(item, NoticeItem) and item.code == "settings_read"),
+            default=0.0,
+        )  # fmt: skip
+        is_newer = isinstance(agent, AgentItem) and agent.settings_revision > self._revision
+        if is_newer or read > self._file_read_at_s:
+            self._file_read_at_s = read
             self._read_values()
 
     def _take(self, answer: Answer) -> None:

@@ -7,16 +7,26 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["STYLE"]
+from PySide6.QtWidgets import QWidget
+
+__all__ = ["STYLE", "fit"]
+
+FRAME_PX: Final = 40
+"""What a desktop puts around a window: its title and its borders."""
 
 STYLE: Final = """
 QLabel#pageTitle { font-size: 20pt; font-weight: 600; }
 QLabel#headline { font-size: 15pt; font-weight: 600; }
-QLabel#heading { font-size: 12pt; font-weight: 600; padding-top: 14px; }
+QLabel#heading {
+  font-size: 12pt; font-weight: 600; padding-top: 14px; qproperty-indent: 0;
+}
 QLabel#cardName { font-weight: 600; font-size: 12pt; }
 QLabel#code { font-size: 22pt; font-weight: 600; letter-spacing: 2px; }
 QLabel#quiet { color: palette(placeholder-text); }
-QLabel#effect { border-left: 3px solid palette(highlight); padding-left: 10px; margin: 8px 0; }
+QLabel#effect {
+  border: 0 solid palette(highlight); border-left-width: 3px; padding: 4px 0 4px 10px;
+  margin: 8px 0; qproperty-indent: 0;
+}
 QFrame#card { border: 1px solid palette(mid); border-radius: 8px; padding: 6px; }
 QListWidget#sidebar { border: none; background: palette(window); font-size: 11pt; outline: 0; }
 QListWidget#sidebar::item { padding: 9px 14px; border-radius: 6px; margin: 1px 6px; }
@@ -25,3 +35,9 @@ QListWidget#sidebar::item:selected {
 }
 QPushButton, QToolButton { padding: 5px 14px; }
 """
+
+
+def fit(window: QWidget, width: int, height: int) -> None:
+    """Gives a window this size, or what the screen has room for."""
+    room = window.screen().availableGeometry()
+    window.resize(min(width, room.width()), min(height, max(1, room.height() - FRAME_PX)))

@@ -69,6 +69,13 @@ class Tray(QObject):
         self._items, self._away = items, away
         self._paint()
 
+    def tell(self, title: str, line: str) -> bool:
+        """The tray's own message, for desktops without a notification server."""
+        if self._icon is None or not self._icon.supportsMessages():
+            return False
+        self._icon.showMessage(title, line)
+        return True
+
     def close(self) -> None:
         self._timer.stop()
         if self._icon is not None:

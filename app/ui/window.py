@@ -6,7 +6,7 @@ quitting; the agent and the tray go on.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from PySide6.QtCore import QSize, Qt
@@ -36,7 +36,7 @@ from app.ui.pages.page import Context, Page
 from app.ui.pages.privacy import PrivacyPage
 from app.ui.pages.settings import HOW_MUCH, SettingsPage
 from app.ui.pages.when import WhenPage
-from app.ui.style import STYLE
+from app.ui.style import STYLE, fit
 
 __all__ = ["PAGE_NAMES", "Window"]
 
@@ -44,12 +44,18 @@ PAGE_NAMES: Final = (
     "now", "when", "how_much", "labs", "history", "privacy", "account", "help",
 )  # fmt: skip
 NEWS_MS: Final = 12_000
+SIDEBAR_SPACE_PX: Final = 12
 
 
 class Window(QMainWindow):
     """The one window of the program."""
 
-    def __init__(self, context: Context, autostart: Autostart) -> None:
+    def __init__(
+        self,
+        context: Context,
+        autostart: Autostart,
+        set_up: Callable[[], object] = lambda: None,
+    ) -> None:
         super().__init__()
         self.setWindowTitle("gpugoblin")
         self.setObjectName("window")
@@ -64,7 +70,7 @@ class Window(QMainWindow):
             "labs": LabsPage(context),
             "history": HistoryPage(context),
             "privacy": PrivacyPage(context),
-            "account": AccountPage(context, autostart),
+            "account": AccountPage(context, autostart, set_up),
             "help": HelpPage(context),
         }
         self._list = QListWidget()
@@ -101,6 +107,8 @@ class Window(QMainWindow):
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
+        # As wide as its longest word in this language, now that the style is known.
+        self._list.setFixedWidth(self._list.sizeHintForColumn(0) + SIDEBAR_SPACE_PX)
         self._turned(self._list.currentRow())
 
     def closeEvent(self, event: QCloseEvent) -> None:
@@ -128,7 +136,6 @@ class Window(QMainWindow):
     def _lay_out(self) -> None:
         self._list.setObjectName("sidebar")
         self._list.setAccessibleName(_("Pages"))
-        self._list.setFixedWidth(210)
         self._list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self._list.setIconSize(QSize(20, 20))
         for place, name in enumerate(PAGE_NAMES):
@@ -151,5 +158,5 @@ class Window(QMainWindow):
         bar.addPermanentWidget(hint)
         bar.addPermanentWidget(self._undo)
         self.setStatusBar(bar)
-        self.resize(980, 700)
+        fit(self, 980, 700)
         self.setMinimumSize(640, 420)

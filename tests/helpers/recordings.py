@@ -113,13 +113,12 @@ class Day:
         defaults = {setting.name: setting.default for setting in POLICY}
         choices = Choices({**defaults, **self.values})  # type: ignore[dict-item]
         for ruling in self._policy.rule(snapshot, RULES, self.intents, choices):
-            reason = ruling.reasons[0]
-            self.notices.append(
-                NoticeItem(
-                    f"notice-{len(self.notices)}", self.now_s, f"card_{ruling.ruling.name.lower()}",
-                    {"card": ruling.card, "reason": reason.code},
-                )
-            )  # fmt: skip
+            code = {"RUN": "card_lends", "THROTTLE": "card_throttles", "FREEZE": "card_freezes",
+                    "STOP": "card_stops"}[ruling.ruling.name]  # fmt: skip
+            fields: dict[str, str | int | float] = {
+                "card": ruling.card, "because": words.reasons(reason_items(ruling)), "until": "",
+            }  # fmt: skip
+            self.notices.append(NoticeItem(f"notice-{len(self.notices)}", self.now_s, code, fields))
         items = {item.key: item for item in self._items()}
         changed = tuple(item for key, item in items.items() if self._shown.get(key) != item)
         removed = tuple(key for key in self._shown if key not in items)
@@ -188,7 +187,7 @@ class Day:
     def recording(self) -> Recording:
         values: dict[str, Any] = {setting.name: setting.default for setting in SETTINGS}
         lines = tuple(
-            LogLine(each.at_s, each.code, f"Card {each.fields['card']}: {each.fields['reason']}.")
+            LogLine(each.at_s, each.code, words.line(each.code, each.fields))
             for each in self.notices
         )
         scene = Scene(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
+from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QCheckBox, QFormLayout, QLabel, QPushButton
 
@@ -11,6 +12,7 @@ from app.control.messages import AgentItem, Answer, EnrolBegin, EnrolIs, Item, R
 from app.control.texts import _
 from app.ui.autostart import Autostart
 from app.ui.pages.page import Context, Page, heading, paragraph
+from app.ui.widgets.wrapped import Wrapped
 
 __all__ = ["AccountPage"]
 
@@ -26,11 +28,17 @@ _STATES = {
 class AccountPage(Page):
     """Enrolment by code, the machine's fingerprint, and the switch that starts us at login."""
 
-    def __init__(self, context: Context, autostart: Autostart) -> None:
+    def __init__(
+        self,
+        context: Context,
+        autostart: Autostart,
+        set_up: Callable[[], object] = lambda: None,
+    ) -> None:
         super().__init__(_("Account and machines"), context)
         self._autostart = autostart
         self._state = paragraph("")
         self._code = QLabel()
+        self._code.setAccessibleName(_("Code of this machine"))
         self._code.setObjectName("code")
         self._steps = paragraph("")
         self._copy = QPushButton(_("Copy the code"))
@@ -38,17 +46,21 @@ class AccountPage(Page):
         self._enrol = QPushButton(_("Enroll this machine"))
         self._enrol.clicked.connect(self._begin)
         form = QFormLayout()
+        form.setRowWrapPolicy(QFormLayout.RowWrapPolicy.WrapLongRows)
         self._coordinator, self._fingerprint, self._build = (paragraph("") for _place in range(3))
         form.addRow(_("Coordinator"), self._coordinator)
         form.addRow(_("Fingerprint of this machine"), self._fingerprint)
         form.addRow(_("Program"), self._build)
-        self._switch = QCheckBox(_("Start gpugoblin when I log in"))
+        self._switch = QCheckBox()
         self._switch.clicked.connect(self._switched)
         for widget in (self._state, self._code, self._steps, self._copy, self._enrol):
             self.column.addWidget(widget)
         self.column.addLayout(form)
         self.column.addWidget(heading(_("This machine")))
-        self.column.addWidget(self._switch)
+        self.column.addWidget(Wrapped(self._switch, _("Start gpugoblin when I log in")))
+        again = QPushButton(_("Go through the set-up again"))
+        again.clicked.connect(lambda: set_up())
+        self.column.addWidget(again, 0, Qt.AlignmentFlag.AlignLeft)
         self.column.addStretch(1)
 
     def come_to_front(self) -> None:

@@ -15,6 +15,7 @@ from app.ui.pages.page import Context, heading, paragraph
 from app.ui.pages.settings import WHEN, SettingsPage
 from app.ui.widgets.hours import Week, hours_of, is_whole, spans_of
 from app.ui.widgets.timetable import Timetable
+from app.ui.widgets.wrapped import Wrapped
 
 __all__ = ["WhenPage"]
 
@@ -37,11 +38,11 @@ class WhenPage(SettingsPage):
         place = 1
         group = QButtonGroup(self)
         for word, name, sentence in PROFILES:
-            button = QRadioButton(f"{_(name)}: {_(sentence)}")
+            button = QRadioButton()
             button.clicked.connect(lambda _on, word=word: context.store.set({"profile": word}))
             group.addButton(button)
             self._choices[word] = button
-            self.column.insertWidget(place, button)
+            self.column.insertWidget(place, Wrapped(button, f"{_(name)}: {_(sentence)}"))
             place += 1
         self._effect = paragraph("")
         self._effect.setObjectName("effect")

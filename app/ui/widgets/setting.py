@@ -22,6 +22,7 @@ from PySide6.QtWidgets import (
 
 from app.control.messages import SettingItem, Value
 from app.control.texts import _
+from app.ui.widgets.wrapped import Wrapped
 
 __all__ = ["SettingRow", "plain"]
 
@@ -46,10 +47,10 @@ class SettingRow(QWidget):
         column.setContentsMargins(0, 6, 0, 6)
         sentence = _(plain(setting.description))
         if setting.kind == "bool":
-            self._switch = QCheckBox(sentence)
+            self._switch = QCheckBox()
             self._switch.clicked.connect(lambda on: self.chosen.emit(setting.name, bool(on)))
             self.control: QWidget = self._switch
-            column.addWidget(self.control)
+            column.addWidget(Wrapped(self._switch, sentence))
         else:
             label = QLabel(sentence)
             label.setWordWrap(True)
