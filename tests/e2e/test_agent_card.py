@@ -27,6 +27,18 @@ from tests.helpers.software_card import only_hardware, only_software
 pytestmark = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
 
 
+@pytest.fixture(scope="module", autouse=True)
+def nvml() -> Iterator[None]:
+    """Opened before any test looks for what it leaves behind: the library keeps descriptors, and an
+    agent leaves it to the end of its process."""
+    library = load_nvml()
+    if library is not None:
+        library.nvmlInit()
+    yield
+    if library is not None:
+        library.nvmlShutdown()
+
+
 @pytest.fixture
 def scene(tmp_path: Path) -> Iterator[Scene]:
     made = Scene(tmp_path)
@@ -76,8 +88,6 @@ def test_a_card_computes_products_and_a_graph_in_its_sandbox(scene: Scene, look:
             doctor.append(answer)
 
     assert scene.lend(script, look=look) == 0
-    if (nvml := load_nvml()) is not None:
-        nvml.nvmlShutdown()  # an agent leaves that to the end of its process
     assert (seen[0].kind, seen[0].sandbox_level) == ("vulkan", "full")
     assert seen[0].identity == card.identity
     told = next(exchange for exchange in scene.lab.exchanges if exchange.capabilities)

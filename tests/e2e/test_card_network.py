@@ -13,7 +13,7 @@ import pytest
 import gpugoblin as gg
 from gpugoblin.units import MIB
 from tests.helpers.network import Network
-from tests.helpers.software_card import only_software
+from tests.helpers.software_card import only_hardware, only_software
 
 pytestmark = [
     pytest.mark.timeout(300),
@@ -22,9 +22,9 @@ pytestmark = [
 RNG = np.random.default_rng(5)
 
 
-@pytest.fixture
-def network() -> Iterator[Network]:
-    only_software()
+@pytest.fixture(params=[only_software, only_hardware])
+def network(request: pytest.FixtureRequest) -> Iterator[Network]:
+    request.param()
     root = Path(tempfile.mkdtemp(prefix="gg-"))
     try:
         with Network(
