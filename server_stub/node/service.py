@@ -37,6 +37,7 @@ from server_stub.node.executors.ray_link import Link, RayLink, bridge_config
 from server_stub.node.http import servers
 from server_stub.node.http.clients import Clients, application
 from server_stub.node.http.devices import Devices
+from server_stub.node.http.repair import repair_routes
 from server_stub.node.http.watch import Watch
 from server_stub.node.idle import IdleWatch, has_unfinished_jobs
 from server_stub.node.keeping import backup
@@ -189,7 +190,7 @@ class Service:
         clients = Clients(self.node)
         watch = Watch(self.node, self.health, self._answers)
         limit = settings.max_connections
-        app = application([*watch.routes(), *clients.routes()])
+        app = application([*watch.routes(), *repair_routes(self.node), *clients.routes()])
         if settings.metrics_port:
             await self._open_metrics(watch)
         await self._open_door(servers.Door(self._front(app), unix, max_connections=limit))

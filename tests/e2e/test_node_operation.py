@@ -178,7 +178,7 @@ def test_a_schema_of_a_newer_program_is_refused_and_left(root: Path) -> None:
         before = (lab.state / "node.sqlite").read_bytes()
         done = node(lab, "serve")
         assert done.returncode == 1
-        assert "[database_version]" in done.stderr
+        assert "[database_newer]" in done.stderr
         assert "999" in done.stderr
         assert (lab.state / "node.sqlite").read_bytes() == before
 

@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import Final
 
 from gpugoblin.errors import GoblinError
-from server_stub.node.commands import doctor, init, keeping, serve, upgrade, user
+from server_stub.node.commands import checking, doctor, init, keeping, serve, upgrade, user
 
 __all__ = ["MODULES", "main", "register"]
 
@@ -25,6 +25,7 @@ MODULES: Final[tuple[ModuleType, ...]] = (
     user,
     keeping,
     upgrade,
+    checking,
 )
 """In the order in which help lists them."""
 

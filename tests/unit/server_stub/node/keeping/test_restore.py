@@ -93,7 +93,7 @@ def test_a_backup_of_a_newer_program_is_refused(
         database.execute("update meta set value = '999' where key = 'schema_version'")
         database.commit()
     backup(load(config), config, tmp_path / "backup")
-    assert "999" in str(refused("database_version", tmp_path / "backup", tmp_path))
+    assert "999" in str(refused("database_newer", tmp_path / "backup", tmp_path))
 
 
 def test_nothing_is_replaced(tmp_path: Path, config: Path, given: dict[str, object]) -> None:
