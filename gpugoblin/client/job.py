@@ -20,6 +20,7 @@ from gpugoblin.client.waiting import wait_beside_others, wait_until_over
 from gpugoblin.errors import ClientError
 from gpugoblin.shown.summary import SummaryView
 from gpugoblin.wire.messages.job import Certificate, JobEvent, JobEvents, JobInfo
+from gpugoblin.wire.messages.sharing import JobShare, JobSharing
 from gpugoblin.wire.messages.summary import JobSummary
 from gpugoblin.wire.remote import RemoteError
 from gpugoblin.wire.transport import READ_TIMEOUT_S, Transport
@@ -205,6 +206,24 @@ class Job:
     def delete(self) -> None:
         """Removes the job and what the node keeps of its results. Saved files stay."""
         self._link.transport.fetch("DELETE", self._path(), max_bytes=64 * 1024)
+
+    def share(self, *users: str, lab: bool = False) -> JobSharing:
+        """Lets these users of the lab, or all of them, see the job and read its results.
+
+        It replaces what was said before: `job.share()` makes it yours alone again. The others find
+        it with `gg.get("you/name")`.
+
+        Raises:
+            RemoteError: `not_the_owner`, `share_too_wide`.
+        """
+        return self._link.transport.call(
+            "POST", f"{self._path()}/share", JobSharing, body=JobShare(users, lab),
+            repeatable=True,
+        )  # fmt: skip
+
+    def sharing(self) -> JobSharing:
+        """Who may see the job beside its owner and the lab's administrators."""
+        return self._link.transport.call("GET", f"{self._path()}/sharing", JobSharing)
 
     def events(self, after: int = 0) -> tuple[JobEvent, ...]:
         """What happened, in order, after event number `after`."""

@@ -19,13 +19,16 @@ from gpugoblin.errors import ClientError
 __all__ = ["compute", "estimate", "get", "jobs", "save"]
 
 
-def jobs() -> list[Job]:
+def jobs(everybody: bool = False) -> list[Job]:
     """All jobs of yours on the lab node, the newest first.
+
+    Args:
+        everybody: those that others share with you, too; for an administrator all jobs.
 
     Raises:
         ClientError: `not_connected`, `node_unreachable`.
     """
-    return current_session().jobs()
+    return current_session().jobs(everybody)
 
 
 def get(name: str) -> Job:

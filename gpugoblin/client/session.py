@@ -210,9 +210,14 @@ class Session:
         message = self._message(arrays, OutputSave(), options or {}, block_axis)
         return PlanView.of(self._plan(message).plan)
 
-    def jobs(self) -> list[Job]:
-        """All jobs of yours, the newest first."""
-        found = self._transport.call("GET", "/v1/jobs", JobList).jobs
+    def jobs(self, everybody: bool = False) -> list[Job]:
+        """All jobs of yours, the newest first.
+
+        Args:
+            everybody: those that others share with you, too; for an administrator all jobs.
+        """
+        query: dict[str, str | int] = {"all": 1} if everybody else {}
+        found = self._transport.call("GET", "/v1/jobs", JobList, query=query).jobs
         return [self._as_job(info) for info in found]
 
     def get(self, name: str) -> Job:

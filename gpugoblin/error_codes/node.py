@@ -99,6 +99,26 @@ CODES: dict[str, ErrorCode] = {
         what="The request carries no token that this lab node knows.",
         next_step="Ask the lab for a token made with `gpugoblin node user add`.",
     ),
+    "token_revoked": ErrorCode(
+        what="The token of {name} has been revoked. What it was sending has not been kept.",
+        next_step="Ask the lab for a new one; your jobs are still there.",
+    ),
+    "token_expired": ErrorCode(
+        what="The token {token!r} of {name} has expired. What it was sending has not been kept.",
+        next_step="Ask the lab for a new one; your jobs are still there.",
+    ),
+    "not_the_owner": ErrorCode(
+        what="The job {job} belongs to {owner}, who lets you see it only.",
+        next_step="Ask {owner}, or an administrator of the lab.",
+    ),
+    "share_too_wide": ErrorCode(
+        what="A job can be shared with {limit} users by name; these are {count}.",
+        next_step="Share it with the whole lab: `job.share(lab=True)`.",
+    ),
+    "token_unknown": ErrorCode(
+        what="{name} has no token {token!r} that works.",
+        next_step="List them with `gpugoblin node user list`.",
+    ),
     "not_permitted": ErrorCode(
         what="The token does not permit {scope!r}.",
         next_step="Ask the lab for a token with that scope.",
@@ -315,8 +335,8 @@ CODES: dict[str, ErrorCode] = {
     ),
     # Users.
     "user_exists": ErrorCode(
-        what="There is a user {name!r} already.",
-        next_step="Revoke it first, or choose another name.",
+        what="The user {name!r} has a token {token!r} already.",
+        next_step="Revoke it first, or give the new one a name of its own with --token.",
     ),
     "user_unknown": ErrorCode(
         what="There is no user {name!r}.",

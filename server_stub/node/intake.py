@@ -21,11 +21,12 @@ from server_stub.node import results
 from server_stub.node.node import Node
 from server_stub.node.state import arrays
 from server_stub.node.state.arrays import ArrayRow, NewArray
+from server_stub.node.state.words import Step
 from server_stub.node.submission import describe_again
 from server_stub.node.users import User
 from server_stub.node.work import Describe, Described
 
-__all__ = ["create", "receive"]
+__all__ = ["create", "drop", "receive"]
 
 
 async def create(node: Node, user: User, message: ArrayCreate) -> ArrayRow:
@@ -119,6 +120,17 @@ async def receive(node: Node, row: ArrayRow, offset: int, body: AsyncIterator[by
             whole = stored == fresh.nbytes
             await node.handle(lambda step: arrays.stored(step, row.id, stored, complete=whole))
     return await node.store.read(lambda tx: arrays.of_owner(tx, row.owner, row.id))
+
+
+async def drop(node: Node, row: ArrayRow) -> None:
+    """Forgets an upload that is not complete, and deletes what came of it."""
+
+    def forget(step: Step) -> bool:
+        return arrays.remove_incomplete(step, row.id)
+
+    async with node.upload_lock(row.id):
+        if await node.handle(forget):
+            await asyncio.to_thread(Path(row.path).unlink, missing_ok=True)
 
 
 def _write(path: Path, offset: int, piece: bytes) -> None:

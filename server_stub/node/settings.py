@@ -40,6 +40,10 @@ SETTINGS: Final = declare(
         "socket_files", "bool", False, "",
         "Whether all who may open the socket may name files; else the node's user and root only.",
     ),
+    Setting(
+        "administrators", "text", "", "",
+        "System users who see and may end everybody's jobs over the socket, by name; root may.",
+    ),
     Setting("coordinator_address", "text", "", "", "The coordinator; empty: no volunteers."),
     Setting("coordinator_certificate_sha256", "text", "", "", "Its pinned certificate."),
     Setting(

@@ -1,7 +1,8 @@
 """The lab's users: tokens for HTTPS, and the system's own users over the Unix socket.
 
-Owns: tables `users` and `token`. A token is shown once when it is made; only its hash is kept. It
-has 256 random bits, so a plain hash is enough. Must not: know HTTP.
+Owns: tables `users` and `token`, and roles. A token is shown once when it is made; only its hash is
+kept. It has 256 random bits, so a plain hash is enough. A user of this machine and one with tokens
+who have the same name are the same user. Must not: know HTTP.
 """
 
 from __future__ import annotations
@@ -11,30 +12,59 @@ import os
 import pwd
 import secrets
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
 
 from gpugoblin.errors import NodeError
 from gpugoblin.hashing import digest
 from gpugoblin.ids import fresh_id
 from server_stub.node.store.protocol import Tx
 
-__all__ = ["SCOPES", "User", "add", "by_token", "listed", "local_user", "revoke"]
+__all__ = [
+    "ROLES",
+    "SCOPES",
+    "TokenRow",
+    "User",
+    "UserRow",
+    "add",
+    "by_token",
+    "listed",
+    "local_user",
+    "require_valid",
+    "revoke",
+    "set_role",
+    "with_role",
+]
 
 SCOPES: Final = ("read", "submit")
 """`read`: see one's jobs and results. `submit`: send arrays, start, cancel and delete jobs."""
 
+ROLES: Final = ("researcher", "administrator")
+"""`administrator`: sees everybody's jobs and may cancel and delete them."""
+
 TOKEN_DOMAIN: Final = "gpugoblin 2026-11 user token"  # noqa: S105 - a hash domain
 PREFIX: Final = "goblin_"
+MAX_NAME: Final = 64
+DEFAULT_TOKEN: Final = "default"  # noqa: S105 - a name
 
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Who is calling. `local`: may name files, which the node opens with its own rights."""
+    """Who is calling. `local`: may name files, which the node opens with its own rights.
+
+    Args:
+        token: the hash of the token that said so; empty for users of this machine.
+    """
 
     name: str
     scopes: frozenset[str]
     local: bool
+    role: str = ROLES[0]
+    token: str = ""
+
+    @property
+    def is_administrator(self) -> bool:
+        return self.role == "administrator"
 
     def require(self, scope: str) -> None:
         """Raises NodeError `not_permitted`."""
@@ -42,7 +72,27 @@ class User:
             raise NodeError("not_permitted", scope=scope)
 
 
-def local_user(uid: int, *, all_name_files: bool = False) -> User:
+class TokenRow(NamedTuple):
+    """A token as it is listed. `state`: `valid`, `expired` or `revoked`."""
+
+    name: str
+    scopes: str
+    state: str
+    expires_s: float | None
+
+
+class UserRow(NamedTuple):
+    """A user as it is listed, with the tokens, the oldest first."""
+
+    name: str
+    role: str
+    is_revoked: bool
+    tokens: tuple[TokenRow, ...]
+
+
+def local_user(
+    uid: int, *, all_name_files: bool = False, administrators: Iterable[str] = ()
+) -> User:
     """A user of this machine, by what the kernel says of the socket's other end.
 
     Only who could open them all the same names files: the node's own user, and root.
@@ -50,69 +100,169 @@ def local_user(uid: int, *, all_name_files: bool = False) -> User:
     Args:
         all_name_files: the operator's word that everybody who may open the socket may see and
             change whatever the node may.
+        administrators: names of system users who are administrators; root is one.
     """
     try:
         name = pwd.getpwuid(uid).pw_name
     except KeyError:
         name = f"uid-{uid}"
-    return User(name, frozenset(SCOPES), local=all_name_files or uid in (0, os.geteuid()))
+    role = ROLES[uid == 0 or name in administrators]
+    may_name = all_name_files or uid in (0, os.geteuid())
+    return User(name, frozenset(SCOPES), local=may_name, role=role)
+
+
+def with_role(tx: Tx, user: User) -> User:
+    """A user of this machine, who may have been made an administrator by name."""
+    row = tx.one("select role from users where name = ? and revoked_s is null", (user.name,))
+    return user if row is None or row[0] != "administrator" else replace(user, role=row[0])
 
 
 def _hash(token: str) -> str:
     return digest(TOKEN_DOMAIN, token.encode())
 
 
-def add(tx: Tx, now_s: float, name: str, scopes: Iterable[str]) -> str:
-    """Makes a user with a token, and returns the token.
+def _require_name(what: str, name: str) -> None:
+    if not (0 < len(name) <= MAX_NAME and name.isprintable() and "/" not in name):
+        raise NodeError(
+            "parameter_invalid", name=what, value=name[:MAX_NAME], reason="no usable name"
+        )
+
+
+def _live_user(tx: Tx, now_s: float, name: str) -> str:
+    """The id of a user, made or brought back where needed."""
+    row = tx.one("select id from users where name = ?", (name,))
+    if row is not None:
+        tx.change("update users set revoked_s = null where id = ?", (row[0],))
+        return str(row[0])
+    user = fresh_id("user")
+    tx.change("insert into users(id, name, created_s) values(?, ?, ?)", (user, name, now_s))
+    return user
+
+
+def add(
+    tx: Tx, now_s: float, name: str, scopes: Iterable[str], *, token: str = DEFAULT_TOKEN,
+    expires_s: float | None = None,
+) -> str:  # fmt: skip
+    """Makes a token for a user, who is made where needed, and returns it.
+
+    Args:
+        token: its name; a user may have several, each of a name of its own.
+        expires_s: when it ends by itself.
 
     Raises:
-        NodeError: `user_exists`, `parameter_invalid` for a name or scope that cannot be.
+        NodeError: `user_exists`: the user has a token of that name, which works;
+            `parameter_invalid` for a name, scope or time that cannot be.
     """
-    if not (0 < len(name) <= 64 and name.isprintable()):
-        raise NodeError("parameter_invalid", name="name", value=name[:64], reason="no usable name")
+    _require_name("name", name)
+    _require_name("token", token)
     for scope in scopes:
         if scope not in SCOPES:
             raise NodeError(
                 "parameter_invalid", name="scope", value=scope, reason=f"not in {SCOPES}"
             )
-    row = tx.one("select id, revoked_s from users where name = ?", (name,))
-    if row is not None and row[1] is None:
-        raise NodeError("user_exists", name=name)
-    user = fresh_id("user") if row is None else str(row[0])
-    if row is None:
-        tx.change("insert into users values(?, ?, ?, null)", (user, name, now_s))
-    else:
-        tx.change("update users set revoked_s = null where id = ?", (user,))
-    token = PREFIX + base64.b32encode(secrets.token_bytes(32)).decode().rstrip("=").lower()
+    if expires_s is not None and not now_s < expires_s < now_s + 100 * 366 * 86400:
+        raise NodeError(
+            "parameter_invalid", name="expiry", value=expires_s, reason="not a time ahead"
+        )
+    user = _live_user(tx, now_s, name)
+    # One that has expired makes room for its successor.
     tx.change(
-        "insert into token values(?, ?, ?, ?, null)",
-        (_hash(token), user, " ".join(sorted(set(scopes))), now_s),
+        "update token set revoked_s = expires_s where user_id = ? and name = ?"
+        " and revoked_s is null and expires_s <= ?",
+        (user, token, now_s),
     )
-    return token
+    if tx.one(
+        "select 1 from token where user_id = ? and name = ? and revoked_s is null", (user, token)
+    ):
+        raise NodeError("user_exists", name=name, token=token)
+    text = PREFIX + base64.b32encode(secrets.token_bytes(32)).decode().rstrip("=").lower()
+    tx.change(
+        "insert into token(hash, user_id, scopes, created_s, name, expires_s)"
+        " values(?, ?, ?, ?, ?, ?)",
+        (_hash(text), user, " ".join(sorted(set(scopes))), now_s, token, expires_s),
+    )
+    return text
 
 
-def revoke(tx: Tx, now_s: float, name: str) -> None:
-    """Ends all tokens of a user; the user's jobs stay. Raises NodeError `user_unknown`."""
+def revoke(tx: Tx, now_s: float, name: str, token: str | None = None) -> None:
+    """Ends a user's tokens, or one of them by its name; the user's jobs stay.
+
+    Raises:
+        NodeError: `user_unknown`, `token_unknown`.
+    """
     row = tx.one("select id from users where name = ? and revoked_s is null", (name,))
     if row is None:
         raise NodeError("user_unknown", name=name)
-    tx.change("update users set revoked_s = ? where id = ?", (now_s, row[0]))
-    tx.change(
-        "update token set revoked_s = ? where user_id = ? and revoked_s is null", (now_s, row[0])
+    ended = tx.change(
+        "update token set revoked_s = ? where user_id = ? and revoked_s is null"
+        " and (? is null or name = ?)",
+        (now_s, row[0], token, token),
     )
+    if token is None:
+        tx.change("update users set revoked_s = ? where id = ?", (now_s, row[0]))
+    elif ended == 0:
+        raise NodeError("token_unknown", name=name, token=token)
 
 
-def by_token(tx: Tx, token: str) -> User | None:
-    """Whose token this is; None when nobody's."""
+def set_role(tx: Tx, now_s: float, name: str, role: str) -> None:
+    """Makes a user, of this machine or with tokens, an administrator or a researcher.
+
+    Raises:
+        NodeError: `parameter_invalid`.
+    """
+    _require_name("name", name)
+    if role not in ROLES:
+        raise NodeError("parameter_invalid", name="role", value=role, reason=f"not in {ROLES}")
+    tx.change("update users set role = ? where id = ?", (role, _live_user(tx, now_s, name)))
+
+
+def by_token(tx: Tx, token: str, now_s: float) -> User | None:
+    """Whose token this is; None when nobody's.
+
+    Raises:
+        NodeError: `token_revoked`, `token_expired`.
+    """
+    name = _hash(token[:128])
     row = tx.one(
-        "select u.name, t.scopes from token t join users u on u.id = t.user_id"
-        " where t.hash = ? and t.revoked_s is null and u.revoked_s is null",
-        (_hash(token[:128]),),
+        "select u.name, t.scopes, u.role from token t join users u on u.id = t.user_id"
+        " where t.hash = ?",
+        (name,),
     )
-    return None if row is None else User(row[0], frozenset(row[1].split()), local=False)
+    if row is None:
+        return None
+    found = User(row[0], frozenset(row[1].split()), local=False, role=row[2], token=name)
+    require_valid(tx, found, now_s)
+    return found
 
 
-def listed(tx: Tx) -> list[tuple[str, bool]]:
-    """Names, and whether each is revoked."""
-    rows = tx.rows("select name, revoked_s is not null from users order by name")
-    return [(row[0], bool(row[1])) for row in rows]
+def require_valid(tx: Tx, user: User, now_s: float) -> None:
+    """The token by which a user came still holds. Raises NodeError `token_revoked`,
+    `token_expired`."""
+    if not user.token:
+        return
+    row = tx.one(
+        "select t.revoked_s is not null or u.revoked_s is not null, t.expires_s, t.name"
+        " from token t join users u on u.id = t.user_id where t.hash = ?",
+        (user.token,),
+    )
+    if row is None or row[0]:
+        raise NodeError("token_revoked", name=user.name)
+    if row[1] is not None and row[1] <= now_s:
+        raise NodeError("token_expired", name=user.name, token=row[2])
+
+
+def listed(tx: Tx, now_s: float) -> list[UserRow]:
+    """Every user with tokens or a role, by name."""
+    users = tx.rows("select id, name, role, revoked_s is not null from users order by name")
+    tokens: dict[str, list[TokenRow]] = {}
+    for user, name, scopes, revoked, expires_s in tx.rows(
+        "select user_id, name, scopes, revoked_s is not null, expires_s from token"
+        " order by created_s, hash"
+    ):
+        is_over = expires_s is not None and expires_s <= now_s
+        state = "revoked" if revoked else "expired" if is_over else "valid"
+        tokens.setdefault(user, []).append(TokenRow(name, scopes, state, expires_s))
+    return [
+        UserRow(name, role, bool(revoked), tuple(tokens.get(user, ())))
+        for user, name, role, revoked in users
+    ]

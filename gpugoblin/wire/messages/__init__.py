@@ -7,9 +7,21 @@ from gpugoblin.wire.messages import (
     job,
     lease,
     receipt,
+    sharing,
     summary,
     task,
     training,
 )
 
-__all__ = ["blob", "contact", "enrol", "job", "lease", "receipt", "summary", "task", "training"]
+__all__ = [
+    "blob",
+    "contact",
+    "enrol",
+    "job",
+    "lease",
+    "receipt",
+    "sharing",
+    "summary",
+    "task",
+    "training",
+]

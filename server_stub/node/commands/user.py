@@ -1,4 +1,4 @@
-"""`gpugoblin node user`: tokens for researchers on other machines."""
+"""`gpugoblin node user`: tokens for researchers on other machines, and roles."""
 
 from __future__ import annotations
 
@@ -20,13 +20,26 @@ def register(commands: Commands) -> None:
     adding.add_argument("name")
     scopes = "what the token allows (repeatable; default: both)"
     adding.add_argument("--scope", action="append", choices=users.SCOPES, help=scopes)
-    add(actions, "revoke", _revoke, "end a user's tokens").add_argument("name")
+    which = "its name, where a user has several (default: %(default)s)"
+    adding.add_argument("--token", default="default", metavar="NAME", help=which)
+    adding.add_argument("--days", type=float, help="after which it ends by itself")
+    revoking = add(actions, "revoke", _revoke, "end a user's tokens")
+    revoking.add_argument("name")
+    revoking.add_argument("--token", metavar="NAME", help="end this one only")
+    ranking = add(actions, "role", _role, "say who is an administrator")
+    ranking.add_argument("name", help="of a user with tokens, or of this machine")
+    ranking.add_argument("role", choices=users.ROLES)
     add(actions, "list", _list, "list users")
 
 
 def _add(arguments: argparse.Namespace) -> int:
+    now_s = time.time()
+    expires_s = None if arguments.days is None else now_s + arguments.days * 86400
     with changing(arguments) as tx:
-        token = users.add(tx, time.time(), arguments.name, arguments.scope or users.SCOPES)
+        token = users.add(
+            tx, now_s, arguments.name, arguments.scope or users.SCOPES, token=arguments.token,
+            expires_s=expires_s,
+        )  # fmt: skip
     print(token)
     print("This token is shown once; the node keeps its hash only.", file=sys.stderr)
     return 0
@@ -34,13 +47,30 @@ def _add(arguments: argparse.Namespace) -> int:
 
 def _revoke(arguments: argparse.Namespace) -> int:
     with changing(arguments) as tx:
-        users.revoke(tx, time.time(), arguments.name)
-    print(f"{arguments.name} can no longer connect; its jobs are kept.")
+        users.revoke(tx, time.time(), arguments.name, arguments.token)
+    if arguments.token is None:
+        print(f"{arguments.name} can no longer connect; its jobs are kept.")
+    else:
+        print(f"The token {arguments.token!r} of {arguments.name} has ended.")
+    return 0
+
+
+def _role(arguments: argparse.Namespace) -> int:
+    with changing(arguments) as tx:
+        users.set_role(tx, time.time(), arguments.name, arguments.role)
+    print(f"{arguments.name}: {arguments.role}")
     return 0
 
 
 def _list(arguments: argparse.Namespace) -> int:
     with changing(arguments) as tx:
-        for name, revoked in users.listed(tx):
-            print(f"{name}{'  (revoked)' if revoked else ''}")
+        found = users.listed(tx, time.time())
+    for user in found:
+        print(f"{user.name}  {user.role}{'  (revoked)' if user.is_revoked else ''}")
+        for token in user.tokens:
+            until = ""
+            if token.expires_s is not None:
+                until = time.strftime(", until %Y-%m-%d", time.gmtime(token.expires_s))
+            if token.state != "revoked":
+                print(f"    {token.name}: {token.scopes}, {token.state}{until}")
     return 0

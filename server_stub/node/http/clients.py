@@ -1,14 +1,14 @@
 """The researcher's routes: arrays, jobs, results.
 
-Owns: the translation of these requests into calls of the node, and who may see what: every array
-and job has one owner. Must not: plan, decide, or read an array larger than a small region.
+Owns: the translation of these requests into calls of the node; who may see what is asked of
+`state.sharing`. Must not: plan, decide, or read an array larger than a small region.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Final
 
 import msgspec
@@ -20,11 +20,12 @@ from starlette.routing import BaseRoute, Route
 
 from gpugoblin.errors import GoblinError, NodeError
 from gpugoblin.wire.messages.job import ArrayCreate, JobInfo, JobList, JobSubmit
+from gpugoblin.wire.messages.sharing import JobShare
 from server_stub.node import downloads, intake, leftovers, results, resuming, submission, users
 from server_stub.node.certificate import certify
 from server_stub.node.http import replies, servers
 from server_stub.node.node import Node
-from server_stub.node.state import arrays, events, jobs, places
+from server_stub.node.state import arrays, events, jobs, places, sharing
 from server_stub.node.state.arrays import ArrayRow
 from server_stub.node.state.words import Step
 from server_stub.node.store.protocol import Tx
@@ -33,6 +34,9 @@ from server_stub.node.training.routes import Trainings
 __all__ = ["Clients", "application"]
 
 MAX_WAIT_S: Final = 50
+VALID_LOOK_S: Final = 2.0
+"""How often a request that is held looks whether its token still holds."""
+TOKEN_OVER: Final = frozenset({"token_revoked", "token_expired"})
 PIECE_BYTES: Final = 4 * 1024 * 1024
 NEW_WORK: Final = frozenset({"/v1/arrays", "/v1/jobs", "/v1/trainings"})
 """What a node that is stopping does not begin."""
@@ -75,6 +79,8 @@ class Clients:
             ("GET", "/v1/jobs", "read", self._jobs),
             ("GET", "/v1/jobs/{job}/events", "read", self._events),
             ("GET", "/v1/jobs/{job}/summary", "read", self._summary),
+            ("GET", "/v1/jobs/{job}/sharing", "read", self._sharing),
+            ("POST", "/v1/jobs/{job}/share", "submit", self._share),
             ("POST", "/v1/jobs/{job}/cancel", "submit", self._cancel),
             ("POST", "/v1/jobs/{job}/retry", "submit", self._retry),
             ("GET", "/v1/jobs/{job}/certificate", "read", self._certificate),
@@ -101,14 +107,33 @@ class Clients:
         """Who is calling: by the kernel's word on the Unix socket, by a token elsewhere."""
         client = request.scope.get("client")
         if client is not None and client[0] == servers.PEER:
-            return users.local_user(client[1], all_name_files=self._node.settings.socket_files)
+            settings = self._node.settings
+            local = users.local_user(
+                client[1], all_name_files=settings.socket_files,
+                administrators=settings.administrators.split(),
+            )  # fmt: skip
+            return await self._node.store.read(lambda tx: users.with_role(tx, local))
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not token:
             raise NodeError("not_authenticated")
-        user = await self._node.store.read(lambda tx: users.by_token(tx, token.strip()))
+        now_s = self._node.clock.wall_s()
+        user = await self._node.store.read(lambda tx: users.by_token(tx, token.strip(), now_s))
         if user is None:
             raise NodeError("not_authenticated")
         return user
+
+    async def _still(self, user: users.User) -> None:
+        """A long request goes on only while its token holds."""
+        if user.token:
+            now_s = self._node.clock.wall_s()
+            await self._node.store.read(lambda tx: users.require_valid(tx, user, now_s))
+
+    async def _while_valid(
+        self, user: users.User, body: AsyncIterator[bytes]
+    ) -> AsyncIterator[bytes]:
+        async for piece in body:
+            await self._still(user)
+            yield piece
 
     async def _create_array(self, request: Request, user: users.User) -> Response:
         message = await replies.read_message(request, ArrayCreate)
@@ -117,7 +142,7 @@ class Clients:
 
     async def _array(self, request: Request, user: users.User) -> Response:
         name = request.path_params["array"]
-        row = await self._node.store.read(lambda tx: arrays.of_owner(tx, user.name, name))
+        row = await self._node.store.read(lambda tx: sharing.array_of(tx, user, name))
         return replies.reply(arrays.as_info(row))
 
     async def _put_array(self, request: Request, user: users.User) -> Response:
@@ -126,12 +151,17 @@ class Clients:
         row = await node.store.read(lambda tx: arrays.of_owner(tx, user.name, name))
         limit = node.settings.max_upload_bytes
         body = replies.pieces(request, limit, PIECE_BYTES)
-        row = await intake.receive(node, row, offset, body)
+        try:
+            row = await intake.receive(node, row, offset, self._while_valid(user, body))
+        except NodeError as error:
+            if error.code in TOKEN_OVER:
+                await intake.drop(node, row)  # nothing half sent stays of who may not go on
+            raise
         return replies.reply(arrays.as_info(row))
 
     async def _region(self, request: Request, user: users.User) -> Response:
         name = request.path_params["array"]
-        row = await self._node.store.read(lambda tx: arrays.of_owner(tx, user.name, name))
+        row = await self._node.store.read(lambda tx: sharing.array_of(tx, user, name))
         start = downloads.indices("start", request.query_params.get("start"))
         stop = downloads.indices("stop", request.query_params.get("stop"))
         return await downloads.region(self._node, row, start, stop)
@@ -142,7 +172,13 @@ class Clients:
         return replies.reply(info, 200 if info.attached or message.dry_run else 201)
 
     async def _jobs(self, request: Request, user: users.User) -> Response:
-        shown = await self._node.store.read(lambda tx: jobs.shown(tx, user.name))
+        """The caller's own jobs; with `all=1` every job that the caller may see."""
+        everything = replies.integer(request, "all", 0, 0, 1)
+
+        def look(tx: Tx) -> tuple[JobInfo, ...]:
+            return sharing.visible(tx, user) if everything else jobs.shown(tx, user.name)
+
+        shown = await self._node.store.read(look)
         return replies.reply(JobList(shown))
 
     async def _job(self, request: Request, user: users.User) -> Response:
@@ -155,7 +191,8 @@ class Clients:
             left_s = ends_s - time.monotonic()
             if left_s <= 0:
                 break
-            waiting = asyncio.ensure_future(self._node.wait_change(info.job, left_s))
+            held_s = min(left_s, VALID_LOOK_S)
+            waiting = asyncio.ensure_future(self._node.wait_change(info.job, held_s))
             try:
                 # Whatever changed between the look and the wait is seen by this second look.
                 info = await self._info(request, user)
@@ -164,6 +201,7 @@ class Clients:
                 await waiting
             finally:
                 waiting.cancel()
+            await self._still(user)
             info = await self._info(request, user)
         return replies.reply(info)
 
@@ -171,13 +209,30 @@ class Clients:
         name = request.path_params["job"]
 
         def look(tx: Tx) -> JobInfo:
-            return jobs.info(tx, jobs.find(tx, user.name, name))
+            return jobs.info(tx, sharing.readable(tx, user, name))
 
         return _told(await self._node.store.read(look), self._node.trouble)
 
     async def _job_id(self, request: Request, user: users.User) -> str:
         name = request.path_params["job"]
-        return await self._node.store.read(lambda tx: jobs.find(tx, user.name, name))
+        return await self._node.store.read(lambda tx: sharing.readable(tx, user, name))
+
+    async def _own_job_id(self, request: Request, user: users.User) -> str:
+        """A job that the caller may change."""
+        name = request.path_params["job"]
+        return await self._node.store.read(lambda tx: sharing.changeable(tx, user, name))
+
+    async def _sharing(self, request: Request, user: users.User) -> Response:
+        job = await self._job_id(request, user)
+        return replies.reply(await self._node.store.read(lambda tx: sharing.shared(tx, job)))
+
+    async def _share(self, request: Request, user: users.User) -> Response:
+        message = await replies.read_message(request, JobShare)
+        job = await self._own_job_id(request, user)
+        await self._node.handle(
+            lambda step: sharing.share(step, job, message.users, lab=message.lab)
+        )
+        return replies.reply(await self._node.store.read(lambda tx: sharing.shared(tx, job)))
 
     async def _events(self, request: Request, user: users.User) -> Response:
         after = replies.integer(request, "after", 0, 0, 1 << 62)
@@ -185,7 +240,7 @@ class Clients:
         return replies.reply(await self._node.store.read(lambda tx: events.read(tx, job, after)))
 
     async def _cancel(self, request: Request, user: users.User) -> Response:
-        job = await self._job_id(request, user)
+        job = await self._own_job_id(request, user)
         await self._node.handle(lambda step: jobs.cancel(step, job))
         return replies.reply(await self._node.store.read(lambda tx: jobs.info(tx, job)))
 
@@ -196,10 +251,11 @@ class Clients:
         return replies.reply(msgspec.structs.replace(found, info=told))
 
     async def _retry(self, request: Request, user: users.User) -> Response:
-        return replies.reply(await resuming.retry(self._node, await self._job_id(request, user)))
+        job = await self._own_job_id(request, user)
+        return replies.reply(await resuming.retry(self._node, job))
 
     async def _delete(self, request: Request, user: users.User) -> Response:
-        job = await self._job_id(request, user)
+        job = await self._own_job_id(request, user)
         state = await self._node.store.read(lambda tx: jobs.info(tx, job).state)
 
         def remove(step: Step) -> tuple[list[ArrayRow], str]:

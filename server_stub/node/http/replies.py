@@ -41,7 +41,10 @@ log = logging.getLogger("gpugoblin.node")
 
 STATUS: Final = {
     "not_authenticated": 401,
+    "token_revoked": 401,
+    "token_expired": 401,
     "not_permitted": 403,
+    "not_the_owner": 403,
     "not_found": 404,
     "method_not_allowed": 405,
     "unknown_array": 404,

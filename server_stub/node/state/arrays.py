@@ -32,6 +32,7 @@ __all__ = [
     "of_job",
     "of_owner",
     "outputs",
+    "remove_incomplete",
     "remove_outputs",
     "stored",
     "unused_uploads",
@@ -191,6 +192,11 @@ def discarded(step: Step, job: str) -> None:
 def remove_outputs(step: Step, job: str) -> None:
     """Forgets the output arrays of a job."""
     step.tx.change("delete from array where job = ?", (job,))
+
+
+def remove_incomplete(step: Step, array: str) -> bool:
+    """Forgets an upload, unless it is complete; says whether it was forgotten."""
+    return step.tx.change("delete from array where id = ? and complete = 0", (array,)) == 1
 
 
 def unused_uploads(step: Step) -> list[ArrayRow]:

@@ -283,6 +283,7 @@ def delete(step: Step, job: str) -> list[arrays.ArrayRow]:
         "delete from task where job = ?",
         "delete from region where job = ?",
         "delete from builds where job = ?",
+        "delete from share where job = ?",
         "delete from event where job = ?",
         "delete from job where id = ?",
     ):

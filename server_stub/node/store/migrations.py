@@ -42,6 +42,13 @@ STEPS: Final[Mapping[int, tuple[str, ...]]] = {
         # 2 ** 40 is the step of one priority (`state.lanes`).
         "update task set lane = j.lane, turn = task.prio * 1099511627776 + j.sequence"
         " from job j where j.id = task.job and task.state not in ('used', 'cancelled', 'failed')",
+        # Users with roles and several tokens, and jobs that others may see.
+        "alter table users add column role text not null default 'researcher'",
+        "alter table token add column name text not null default 'default'",
+        "alter table token add column expires_s real",
+        "alter table job add column shared text not null default ''",
+        "create table share(job text not null, name text not null, primary key(job, name))"
+        " without rowid",
         "create index task_ready on task(executor, lane, turn, id) where state = 'ready'",
     ),
 }

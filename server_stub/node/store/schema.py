@@ -17,9 +17,10 @@ STATEMENTS: Final[tuple[str, ...]] = (
     "create table meta(key text primary key, value text not null) without rowid",
     # users.py
     "create table users(id text primary key, name text not null unique, created_s real not null,"
-    " revoked_s real)",
+    " revoked_s real, role text not null default 'researcher')",
     "create table token(hash text primary key, user_id text not null, scopes text not null,"
-    " created_s real not null, revoked_s real)",
+    " created_s real not null, revoked_s real, name text not null default 'default',"
+    " expires_s real)",
     # state/arrays.py
     "create table array(id text primary key, owner text not null, source text not null,"
     " kind text not null, path text not null, member text not null, offset_bytes integer not null,"
@@ -46,7 +47,8 @@ STATEMENTS: Final[tuple[str, ...]] = (
     " bytes_sent integer not null default 0, bytes_received integer not null default 0,"
     " events integer not null default 0, created_s real not null, started_s real,"
     " finished_s real, error_code text not null default '', error_text text not null default '',"
-    " lane integer not null default 0, sequence integer not null default 0)",
+    " lane integer not null default 0, sequence integer not null default 0,"
+    " shared text not null default '')",
     "create index job_sequence on job(sequence)",
     "create unique index job_name on job(owner, name) where name is not null",
     "create index job_running on job(priority, created_s) where state = 'running'",
@@ -91,6 +93,9 @@ STATEMENTS: Final[tuple[str, ...]] = (
     " keep_every integer not null default 0, geometry text not null) without rowid",
     "create table checkpoint(job text not null, version integer not null, slot integer not null,"
     " blob text not null, primary key(job, version, slot)) without rowid",
+    # state/sharing.py
+    "create table share(job text not null, name text not null, primary key(job, name))"
+    " without rowid",
     # state/lanes.py: whose turn it is
     "create table lane(number integer primary key, owner text not null unique,"
     " weight integer not null default 1)",

@@ -26,7 +26,7 @@ from gpugoblin.wire.messages.training import (
 )
 from server_stub.node.http import replies
 from server_stub.node.node import Node
-from server_stub.node.state import blobs, jobs
+from server_stub.node.state import blobs, jobs, sharing
 from server_stub.node.state.words import Step
 from server_stub.node.store.protocol import Tx
 from server_stub.node.training import building, rows, submission
@@ -53,7 +53,7 @@ class Trainings:
         name = request.path_params["job"]
 
         def look(tx: Tx) -> TrainingInfo:
-            return _info(tx, jobs.find(tx, user.name, name))
+            return _info(tx, sharing.readable(tx, user, name))
 
         return replies.reply(await self._node.store.read(look))
 
@@ -64,7 +64,7 @@ class Trainings:
         count = replies.integer(request, "count", MAX_ROUNDS, 1, MAX_ROUNDS)
 
         def look(tx: Tx) -> TrainingRounds:
-            row = _row(tx, jobs.find(tx, user.name, name))
+            row = _row(tx, sharing.readable(tx, user, name))
             plan = building.read_plan(row.program, row.arrays)
             last = min(row.done, first + count)
             return TrainingRounds(tuple(_round(tx, row, plan, n) for n in range(first, last)))
@@ -79,7 +79,7 @@ class Trainings:
         node, lent = self._node, fresh_id("lent")
 
         def lend(step: Step) -> str:
-            row = _row(step.tx, jobs.find(step.tx, user.name, name))
+            row = _row(step.tx, sharing.readable(step.tx, user, name))
             found = rows.carried_blobs(step.tx, row.job, version)
             if number >= len(found):
                 raise NodeError(

@@ -37,7 +37,7 @@ def test_an_older_database_is_upgraded_once(
     assert main(words) == 0
     assert "already" in capsys.readouterr().out
     assert main(["user", "list", "--config", str(config)]) == 0
-    assert capsys.readouterr().out == "ann\n"
+    assert capsys.readouterr().out == "ann  researcher\n    default: read submit, valid\n"
 
 
 def test_serving_upgrades_and_refuses_a_newer_one(tmp_path: Path) -> None:

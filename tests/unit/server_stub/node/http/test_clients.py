@@ -81,7 +81,7 @@ def test_tokens_have_scopes_and_can_be_revoked(grid: Lab) -> None:
             await grid.node.node.store.write(lambda tx: users.revoke(tx, 2.0, "ann"))
 
         grid.node.call(revoke())
-        refused("not_authenticated", lambda: ann.call("GET", "/v1/jobs", JobList))
+        refused("token_revoked", lambda: ann.call("GET", "/v1/jobs", JobList))
 
 
 def test_health_says_what_the_node_is(grid: Lab) -> None:
