@@ -49,6 +49,7 @@ from app.agent.speech import Speech
 from app.agent.state import State, shared_directory
 from app.agent.surroundings import Adjust, Surroundings
 from app.agent.trial import Trial
+from app.agent.updates import Updates
 from app.control.server import ControlServer
 from app.policy.labs import accepts
 from app.policy.snapshot import Snapshot
@@ -172,6 +173,13 @@ class Agent:
             changed=self._show_soon,
         )
         self.trial = Trial(self.fleet)
+        self._updates = Updates(
+            lambda: self.settings.flag("updates.look"),
+            self.state.directory / "updates",
+            self._announce,
+            self.clock,
+            self._rng,
+        )
         self._reread = reread
         self.settings_fault = ""
         self._do = self._table()
@@ -188,6 +196,7 @@ class Agent:
         control = ControlServer(directory, f"agent-{__version__}", Handlers(self), group)
         self._control = control
         enrolling: asyncio.Task[None] | None = None
+        looking: asyncio.Task[None] | None = None
         try:
             control.show(shown_items(self))
             await control.start()
@@ -198,14 +207,16 @@ class Agent:
             self._begin()
             if not self.joining.is_enrolled:
                 enrolling = loop.create_task(self.joining.run(Backoff(self._rng)))
+            looking = loop.create_task(self._updates.follow())
             return await self._ended
         finally:
             self.stopping.set()
             self.joining.end()
             self.trial.call_off()
-            if enrolling is not None:
-                enrolling.cancel()
-                await asyncio.wait([enrolling])
+            for task in (enrolling, looking):
+                if task is not None:
+                    task.cancel()
+                    await asyncio.wait([task])
             await self._close(control)
 
     def _begin(self) -> None:
@@ -268,6 +279,10 @@ class Agent:
     def _failed(self, error: GoblinError) -> None:
         self.speech.say("failed", why=error.what, fix=error.next_step)
         self._finish(EXIT_FAILED)
+
+    def _announce(self, code: str, fields: dict[str, object]) -> None:
+        self.speech.say(code, **fields)
+        self._show_soon()
 
     # -- the loop ----------------------------------------------------------------------------
 

@@ -152,6 +152,15 @@ AGENT: Final = declare(
         minimum=0,
         is_live=True,
     ),
+    Setting(
+        "updates.look",
+        "bool",
+        True,
+        "",
+        "Ask once a day whether there is a newer version, and say so. Nothing is installed by "
+        "itself.",
+        is_live=True,
+    ),
 )
 
 SETTINGS: Final = declare(*AGENT, *POLICY, *PRICES)

@@ -163,6 +163,10 @@ LINES: Final[Mapping[str, str]] = {
     "history_unwritten": "The history cannot be written; lending goes on. {why}",
     "settings_read": "The settings file was read again.",
     "settings_kept": "The settings file is not used; the last good settings hold. {why}",
+    "update_there": (
+        "Version {version} of gpugoblin is there; this is {own}. Nothing is installed by itself."
+    ),
+    "update_unclear": "It is not known whether there is a newer gpugoblin. {why}",
     "grant_ended": "Card {card}: the grant has ended ({why}).",
     "grant_given_up": "Card {card}: the grant is given up.",
     "lab_away": "A lab does not answer; trying again in {retry}. {why}",

@@ -199,4 +199,23 @@ CODES: dict[str, ErrorCode] = {
         next_step="Install it with `pip install 'gpugoblin[app,desktop]'` and the libraries of the"
         " desktop (on Debian: libegl1 libxkbcommon0 libxcb-cursor0).",
     ),
+    "update_trust_damaged": ErrorCode(
+        what="What the update check trusts, in {path}, is damaged: {reason}.",
+        next_step="Install gpugoblin's package again.",
+    ),
+    "update_away": ErrorCode(
+        what="{address} did not say whether there is a newer version: {reason}.",
+        next_step="It is asked again tomorrow; nothing else depends on it.",
+    ),
+    "update_stale": ErrorCode(
+        what="What {address} says of newer versions has expired: {reason}.",
+        next_step=(
+            "Look for a newer version by hand: whoever is between you and that server may be"
+            " holding news back, or this machine's clock is wrong."
+        ),
+    ),
+    "update_refused": ErrorCode(
+        what="What {address} says of newer versions is not to be trusted: {reason}.",
+        next_step="Nothing was taken from it. Look for a newer version by hand, and report this.",
+    ),
 }

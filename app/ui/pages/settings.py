@@ -33,6 +33,7 @@ HOW_MUCH: Final = (
     ("Memory and disk", ("memory.", "disk.", "cache.", "results.", "queue.")),
     ("Costs", ("price.",)),
     ("Walls", ("sandbox.",)),
+    ("Newer versions", ("updates.",)),
 )
 LABS: Final = (("Which labs", ("labs.",)),)
 

@@ -1,16 +1,15 @@
 from __future__ import annotations
 
-from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
-from app.engine.backends.cpu.library import LIBRARY, library
+from app.engine.backends.cpu.library import LIBRARY, NAME, library
 from app.engine.backends.cpu.rows import ROWS
 from app.engine.backends.cpu.shifted import SHIFTED
 
 
 def test_where_nothing_was_compiled_there_is_no_library(tmp_path: Path) -> None:
     assert library(tmp_path) is None
-    (tmp_path / f"_loops{EXTENSION_SUFFIXES[0]}").write_bytes(b"no library")
+    (tmp_path / NAME).write_bytes(b"no library")
     assert library(tmp_path) is None
 
 

@@ -1,0 +1,1 @@
+"""Whether there is a newer version: looked up, announced, never installed."""
