@@ -107,3 +107,7 @@ def _source(module: str) -> bytes:
         if path.is_file():
             return path.read_bytes()
     return b""
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -123,3 +123,10 @@ def test_the_real_table_has_the_researchers_commands() -> None:
     )
     for name in ("job", "jobs"):
         assert repr(name) in finished.stdout
+
+
+def test_the_module_is_the_command() -> None:
+    """Desktops start the window at login with these very words (app.ui.main)."""
+    words = [sys.executable, "-I", "-m", "gpugoblin.cli", "--version"]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert done.stdout == f"gpugoblin {__version__}\n"

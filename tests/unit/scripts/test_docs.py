@@ -91,6 +91,7 @@ def _node_parser() -> argparse.ArgumentParser:
 
 
 PROGRAMS: dict[str, Callable[[list[str]], object]] = {
+    "doctor": lambda words: agent_parser().parse_args(["doctor", *words]),
     "agent": lambda words: agent_parser().parse_args(words),
     "app": lambda words: app_parser().parse_args(words),
     "coordinator": lambda words: coordinator_parser().parse_args(words),
