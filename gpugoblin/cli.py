@@ -95,7 +95,7 @@ def _purpose(entry: EntryPoint) -> str:
 
 
 def _source(module: str) -> bytes:
-    """The text of a module in a directory; empty where there is none."""
+    """The text of a module or package in a directory; empty where there is none."""
     top, *rest = module.split(".")
     found = find_spec(top)  # of a whole name it would import the packages above
     if found is None:
@@ -103,9 +103,10 @@ def _source(module: str) -> bytes:
     if not rest:
         return Path(found.origin).read_bytes() if found.origin else b""
     for place in found.submodule_search_locations or ():
-        path = Path(place, *rest).with_suffix(".py")
-        if path.is_file():
-            return path.read_bytes()
+        path = Path(place, *rest)
+        for file in (path.with_suffix(".py"), path / "__init__.py"):
+            if file.is_file():
+                return file.read_bytes()
     return b""
 
 
