@@ -6,6 +6,7 @@ Owns: the order inside an exchange (commits, then abandons, then leases) and wha
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
@@ -19,13 +20,11 @@ from gpugoblin.wire.messages.task import (
     TaskInput,
     VerifyChoice,
 )
-from server_stub.node.state import lanes, leases, tasks, trust, votes
+from server_stub.node.state import commits, lanes, leases, tasks, trust, votes
 from server_stub.node.state.fairness import cost_of
 from server_stub.node.state.words import LOCAL_DEVICE, Party, Step
 
 __all__ = ["LocalLease", "exchange", "lease_local", "signed_exchange"]
-
-_SHAPE = msgspec.json.Decoder(tuple[int, ...])
 
 MAX_FACTS: Final = 1024
 NO_TICKET = "-"
@@ -48,8 +47,8 @@ def exchange(step: Step, party: Party, message: Exchange) -> ExchangeReply:
     live = standing.live
     uploads: list[LeaseId] = []
     refused: list[Refusal] = []
-    for result in message.commits:
-        code = leases.commit(step, party, result)
+    codes = commits.commit(step, party, message.commits)
+    for result, code in zip(message.commits, codes, strict=True):
         if code:
             refused.append(Refusal(result.lease, code))
         else:
@@ -116,38 +115,59 @@ def _issue(
         return []
     if device.catalog_hash != step.rules.catalog_hash:
         return []
-    issued: list[Lease] = []
-    while called and len(issued) < room:
+    called_for: list[tasks.TaskRow] = []
+    issued: list[tuple[str, float]] = []
+    while called and len(called_for) < room:
         wanted = votes.called(step, party.device)
         task = None if wanted is None else tasks.load(step.tx, wanted)
         if task is None:
             break
-        issued.append(_lease(step, party, device, task, "vote"))
-    last: tasks.TaskRow | None = None
-    turns = lanes.turns(step, "grid") if len(issued) < room else None
-    while turns is not None and len(issued) < room:
+        called_for.append(task)
+        issued += leases.issue(step, [(task, _estimate_s(device, task))], party, "vote")
+    taken = _take(step, device, room - len(called_for))
+    estimated = [(task, _estimate_s(device, task)) for task in taken]
+    issued += leases.issue(step, estimated, party, "first")
+    if taken:
+        last = taken[-1].job, taken[-1].affinity
+        if last != (device.last_job, device.last_affinity):
+            step.tx.change(
+                "update device set last_job = ?, last_affinity = ? where key = ?",
+                (*last, party.device),
+            )
+    return _leases(step, called_for + taken, issued)
+
+
+def _take(step: Step, device: trust.DeviceRow, most: int) -> list[tasks.TaskRow]:
+    taken: list[tasks.TaskRow] = []
+    if most <= 0:
+        return taken
+    turns = lanes.turns(step, "grid")
+    while len(taken) < most:
         task = lanes.in_turn(turns, lambda lane: leases.take(step, device, lane), _cost)
         if task is None:
             break
-        last = task
-        issued.append(_lease(step, party, device, task, "first"))
-    if turns is not None:
-        lanes.close(step, "grid", turns)
-    if last is not None and (last.job, last.affinity) != (device.last_job, device.last_affinity):
-        step.tx.change(
-            "update device set last_job = ?, last_affinity = ? where key = ?",
-            (last.job, last.affinity, party.device),
-        )
-    return issued
+        taken.append(task)
+    lanes.close(step, "grid", turns)
+    return taken
+
+
+def _estimate_s(device: trust.DeviceRow, task: tasks.TaskRow) -> float:
+    return trust.estimate_s(device, task.flops, task.bytes_moved)
+
+
+def _leases(step: Step, taken: list[tasks.TaskRow], issued: list[tuple[str, float]]) -> list[Lease]:
+    tensors = _tensors(step, [task.id for task in taken])
+    return [
+        _lease(step, task, lease, until_s, *tensors[task.id])
+        for task, (lease, until_s) in zip(taken, issued, strict=True)
+    ]
 
 
 def _lease(
-    step: Step, party: Party, device: trust.DeviceRow, task: tasks.TaskRow, role: str
-) -> Lease:
-    estimate_s = trust.estimate_s(device, task.flops, task.bytes_moved)
-    lease, until_s = leases.issue(step, task, party, role, estimate_s)
+    step: Step, task: tasks.TaskRow, lease: str, until_s: float,
+    inputs: list[TaskInput], outputs: list[OutputSpec],
+) -> Lease:  # fmt: skip
     graph, operators, numeric_class, assurance, demands = _facts(step, task)
-    inputs, outputs = _tensors(step, task.id)
     sent = step.sent_bytes.get(task.job, 0)
     step.sent_bytes[task.job] = sent + sum(source.nbytes for source in inputs)
     return Lease(
@@ -155,8 +175,8 @@ def _lease(
         until_s=until_s,
         blob_ticket=NO_TICKET,
         task=Task(
-            task=TaskId(task.public), graph=graph, inputs=inputs,
-            outputs=outputs, numeric_class=numeric_class, assurance=assurance,
+            task=TaskId(task.public), graph=graph, inputs=tuple(inputs),
+            outputs=tuple(outputs), numeric_class=numeric_class, assurance=assurance,
             verify=(VerifyChoice(_method(task.verify), task.verify_flops),),
             memory_bound_bytes=task.memory_bound_bytes, flops=task.flops,
             bytes_moved=task.bytes_moved, weight_version=task.weight_version, seed_key=b"",
@@ -194,17 +214,30 @@ def _method(verify: str) -> Any:
     return verify
 
 
-def _tensors(step: Step, task: int) -> tuple[tuple[TaskInput, ...], tuple[OutputSpec, ...]]:
-    """Inputs and outputs of a task by slot, in one look."""
+@lru_cache(maxsize=4096)
+def _shape(text: str) -> tuple[int, ...]:
+    return msgspec.json.decode(text, type=tuple[int, ...])
+
+
+def _tensors(step: Step, wanted: list[int]) -> dict[int, tuple[list[TaskInput], list[OutputSpec]]]:
+    """Inputs and outputs of each task by slot, in one look."""
+    found: dict[int, tuple[list[TaskInput], list[OutputSpec]]] = {task: ([], []) for task in wanted}
+    if not wanted:
+        return found
+    marks = ", ".join("?" * len(wanted))
     rows = step.tx.rows(
-        "select 0, slot, blob, nbytes from task_input where task = ?"
-        " union all select 1, slot, dtype, shape from task_output where task = ?",
-        (task, task),
+        f"select task, 0, slot, blob, nbytes from task_input where task in ({marks})"  # noqa: S608
+        f" union all select task, 1, slot, dtype, shape from task_output where task in ({marks})",
+        wanted + wanted,
     )
-    rows.sort()  # they come in this order; a sort by the database costs more than looking
-    inputs = tuple(TaskInput(row[1], row[2], row[3]) for row in rows if row[0] == 0)
-    outputs = tuple(OutputSpec(row[1], row[2], _SHAPE.decode(row[3])) for row in rows if row[0])
-    return inputs, outputs
+    rows.sort()  # they come nearly in this order; a sort by the database costs more than looking
+    for task, is_output, slot, what, size in rows:
+        inputs, outputs = found[task]
+        if is_output:
+            outputs.append(OutputSpec(slot, what, _shape(size)))
+        else:
+            inputs.append(TaskInput(slot, what, size))
+    return found
 
 
 _ENGINE = Party(LOCAL_DEVICE, "lab", "lab", 0, "", 0, 0.0, 0)
@@ -222,8 +255,8 @@ def lease_local(step: Step, want: int, dtypes: int) -> list[LocalLease]:
         task = lanes.in_turn(turns, lambda lane: _first(step, "local", lane, dtypes), _cost)
         if task is None:
             break
-        lease, _ = leases.issue(step, task, _ENGINE, "first", step.rules.lease_cap_s)
-        issued.append(LocalLease(lease, task.id, task.number, task.job))
+        given = leases.issue(step, [(task, step.rules.lease_cap_s)], _ENGINE, "first")
+        issued.append(LocalLease(given[0][0], task.id, task.number, task.job))
     lanes.close(step, "local", turns)
     return issued
 

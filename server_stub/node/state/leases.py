@@ -1,4 +1,4 @@
-"""Leases: issued, committed, given back, expired. A lease bounds waste; it proves nothing.
+"""Leases: issued, given back, expired. A lease bounds waste; it proves nothing.
 
 Owns: tables `lease` and `vote`. `issued -> committed -> uploaded -> accepted | rejected`, or
 `expired`, `abandoned`, `late`, `cancelled`. The lease id is the fencing token of its result. Role
@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Final, NamedTuple
 
-from gpugoblin.wire.messages.task import Result
 from server_stub.node.state import blobs, events, receipts, tasks, trust
 from server_stub.node.state.words import DropUploads, Party, RunWork, Step, Wake
 from server_stub.node.store.protocol import Tx, Value
@@ -19,11 +18,11 @@ __all__ = [
     "UNFIT",
     "LeaseRow",
     "abandon",
+    "add_first_votes",
     "add_votes",
     "again",
     "arriving",
     "close",
-    "commit",
     "credit_late",
     "drop_votes",
     "expire",
@@ -54,12 +53,6 @@ class LeaseRow(NamedTuple):
 
 
 _COLUMNS = "id, task, job, role, device, owner, state, until_s"
-_COMMITTED: Final = (
-    "select l.id, l.task, l.job, l.role, l.device, l.owner, l.state, l.until_s, t.number, o.nbytes"
-    " from lease l join task t on t.id = l.task join task_output o on o.task = l.task"
-    " where l.id = ? order by o.slot"
-)
-"""A lease that is to be committed: its row, its task's number, and the bytes of each output."""
 
 
 def load(tx: Tx, lease: str) -> LeaseRow | None:
@@ -110,94 +103,37 @@ def take(step: Step, device: trust.DeviceRow, lane: int) -> tasks.TaskRow | None
     return None if row is None else tasks.TaskRow(*row)
 
 
+AT_ONCE: Final = 64
+"""Rows of one statement: its parameters are bounded."""
+_ISSUE: Final = (
+    "insert into lease(id, task, job, role, device, owner, bucket, grant_id, state, issued_s,"
+    " until_s) values"
+)
+
+
 def issue(
-    step: Step, task: tasks.TaskRow, party: Party, role: str, estimate_s: float
-) -> tuple[str, float]:
-    """Gives a task that was taken to a party; returns the lease and until when it holds."""
-    rules = step.rules
-    duration_s = min(rules.lease_cap_s, max(rules.lease_floor_s, rules.lease_factor * estimate_s))
-    lease = step.fresh_id("lease")
-    step.tx.change(
-        "insert into lease(id, task, job, role, device, owner, bucket, grant_id, state, issued_s,"
-        " until_s) values(?, ?, ?, ?, ?, ?, ?, ?, 'issued', ?, ?)",
-        (lease, task.id, task.job, role, party.device, party.owner, party.bucket, party.grant,
-         step.now_s, step.now_s + duration_s),
-    )  # fmt: skip
-    events.note(step, task.job, "leased", task.number)
-    return lease, step.now_s + duration_s
+    step: Step, taken: Sequence[tuple[tasks.TaskRow, float]], party: Party, role: str
+) -> list[tuple[str, float]]:
+    """Gives tasks that were taken, each with how long it should last, to a party.
 
-
-def commit(step: Step, party: Party, result: Result) -> str:
-    """A device names the hashes of a result. Returns "" when its bytes are awaited now.
-
-    Otherwise a code that says why nothing is awaited: `unknown_lease`, `already_committed`,
-    `outputs_mismatch`, `late`, `cancelled`.
+    Returns:
+        for each the lease and until when it holds.
     """
-    rows = step.tx.rows(_COMMITTED, (result.lease,))
-    lease = LeaseRow(*rows[0][:-2]) if rows else load(step.tx, result.lease)
-    if lease is None or lease.device != party.device:
-        return "unknown_lease"
-    if not rows:
-        return "cancelled"
-    named = [(ref.blob, ref.nbytes) for ref in result.outputs]
-    if lease.state == "committed":
-        return "" if votes(step.tx, lease.id) == named else "already_committed"
-    fits = [row[-1] for row in rows] == [nbytes for _, nbytes in named]
-    if lease.state != "issued":
-        refused = _commit_over(step, lease, result, named, fits)
-        if refused:
-            return refused
-    elif not fits:
-        close(step, lease, "abandoned", "outputs_mismatch")
-        task = tasks.load(step.tx, lease.task)
-        if task is not None:
-            again(step, task, lease)
-        return "outputs_mismatch"
-    _write_commit(step, result, "committed")
-    add_votes(step, lease.id, named, held=True)
-    events.note(step, lease.job, "committed", rows[0][-2])
-    return ""
-
-
-def _commit_over(
-    step: Step, lease: LeaseRow, result: Result, named: Sequence[tuple[str, int]], fits: bool
-) -> str:
-    """A commit of a lease that is over. Returns "" when it lives again."""
-    if lease.state != "expired":
-        return "cancelled" if lease.state == "cancelled" else "late"
-    if not fits:
-        return "outputs_mismatch"
-    task = tasks.load(step.tx, lease.task)
-    if task is None:
-        return "cancelled"
-    if task.state != "ready" or lease.role != "first":
-        return _late(step, task, lease, result, named)
-    # Nobody else has taken it: the old lease lives again.
-    tasks.move(step, task.id, ("ready",), "leased")
-    return ""
-
-
-def _write_commit(step: Step, result: Result, state: str) -> None:
-    step.tx.change(
-        "update lease set state = ?, committed_s = ?, until_s = ?, claim = ?, engine_build = ?,"
-        " driver = ?, kernel_set = ?, sandbox_level = ?, compute_s = ? where id = ?",
-        (state, step.now_s, step.now_s + step.rules.upload_s, result.claim, result.engine_build,
-         result.driver, result.kernel_set, result.sandbox_level, result.counters.compute_s,
-         result.lease),
-    )  # fmt: skip
-
-
-def _late(
-    step: Step, task: tasks.TaskRow, lease: LeaseRow, result: Result,
-    named: Sequence[tuple[str, int]],
-) -> str:  # fmt: skip
-    """Somebody else has the task: the hashes are kept and credited if they turn out right."""
-    _write_commit(step, result, "late")
-    add_votes(step, lease.id, named, held=False)
-    step.tx.change("update job set lost_late = lost_late + 1 where id = ?", (lease.job,))
-    if task.state == "used":
-        credit_late(step, task)
-    return "late"
+    rules = step.rules
+    issued = []
+    values: list[Value] = []
+    for task, estimate_s in taken:
+        wished_s = max(rules.lease_floor_s, rules.lease_factor * estimate_s)
+        until_s = step.now_s + min(rules.lease_cap_s, wished_s)
+        lease = step.fresh_id("lease")
+        issued.append((lease, until_s))
+        values += (lease, task.id, task.job, role, party.device, party.owner, party.bucket,
+                   party.grant, step.now_s, until_s)  # fmt: skip
+        events.note(step, task.job, "leased", task.number)
+    if issued:
+        row = ", (?, ?, ?, ?, ?, ?, ?, ?, 'issued', ?, ?)"
+        step.tx.change(_ISSUE + (row * len(issued))[1:], values)
+    return issued
 
 
 def credit_late(step: Step, task: tasks.TaskRow) -> None:
@@ -221,6 +157,20 @@ def add_votes(step: Step, lease: str, named: Sequence[tuple[str, int]], *, held:
         )
         if held and added:
             blobs.hold(step, blob, nbytes)
+
+
+def add_first_votes(step: Step, results: Sequence[tuple[str, Sequence[tuple[str, int]]]]) -> None:
+    """The same with references for several leases, none of which has a vote so far."""
+    values: list[Value] = []
+    for lease, named in results:
+        for slot, (blob, nbytes) in enumerate(named):
+            values += (lease, slot, blob, nbytes, 1)
+    for begin in range(0, len(values), 5 * AT_ONCE):
+        some = values[begin : begin + 5 * AT_ONCE]
+        step.tx.change(
+            "insert into vote values" + (", (?, ?, ?, ?, ?)" * (len(some) // 5))[1:], some
+        )
+    blobs.hold_all(step, [each for _, named in results for each in named])
 
 
 def votes(tx: Tx, lease: str) -> list[tuple[str, int]]:

@@ -65,7 +65,8 @@ def lease(step: Step, offer: Offer, want: int) -> list[LocalLease]:
         task = tasks.load(step.tx, task_id)
         if task is None or not tasks.move(step, task.id, ("ready",), "leased"):
             continue
-        name, _ = leases.issue(step, task, party(offer.device), "first", step.rules.lease_cap_s)
+        wished = [(task, step.rules.lease_cap_s)]
+        ((name, _),) = leases.issue(step, wished, party(offer.device), "first")
         issued.append(LocalLease(name, task.id, task.number, task.job))
     return issued
 
