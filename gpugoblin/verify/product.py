@@ -37,7 +37,7 @@ from gpugoblin.catalog.spec import DTYPES, Array
 from gpugoblin.errors import VerifyError
 from gpugoblin.graph.ir import Graph
 from gpugoblin.units import MIB
-from gpugoblin.verify.calibration import threshold
+from gpugoblin.verify.calibration import carry_weight, threshold
 from gpugoblin.verify.forms import ProductForm, product_form
 from gpugoblin.verify.narrow import cut, products
 from gpugoblin.verify.projection import RightHand, draw, right_hand
@@ -202,7 +202,8 @@ class _RowsCheck:
         """The same with what was carried in: its size counts, and its rounding is the result's."""
         with np.errstate(all="ignore"):
             off -= self._hand.secret.project(carry)
-            scale = self._scale(first, first + rows.shape[0]) + self._carry_energy(carry)
+            scale = self._scale(first, first + rows.shape[0])
+            scale += carry_weight(self._inner) * self._carry_energy(carry)
             scale = np.maximum(scale, self._own_energy(rows))
             worst = _worst(np.abs(off) - self._inner * rows.shape[1] * _TINY, scale)
         if not bool(np.all(scale < _LARGEST)):
@@ -227,8 +228,10 @@ class _RowsCheck:
     def _carry_energy(self, carry: Array) -> Array:
         secret = self._hand.secret
         starts = np.arange(0, carry.shape[1], secret.width)
-        squares = np.add.reduceat(carry.astype(np.float64) ** 2, starts, axis=1)
-        return self._with_dense(squares)
+        squares = carry.astype(np.float64) ** 2
+        blocks = np.add.reduceat(squares, starts, axis=1)
+        dense = np.matmul(squares, secret.matrix[:, secret.blocks :].astype(np.float64) ** 2)
+        return np.concatenate((blocks, dense), axis=1)
 
     def _own_energy(self, rows: Array) -> Array:
         """Energy of the result's rows under each vector, in float32's own sums."""

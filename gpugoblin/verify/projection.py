@@ -7,7 +7,9 @@ secret once a result was rejected (the caller draws again).
 Two sets of vectors for float32. The block set has one vector per `BLOCK_COLUMNS` columns, zero
 outside its block, with entries of random sign and size 0.97 to 1.03: a single wrong element always
 shows with at least 0.97 of its size, against the rounding of its own block only. The dense set has
-four Gaussian vectors over all columns: errors that cancel inside a block do not cancel there.
+four vectors over all columns, with entries of any size up to the root of 3: errors that cancel
+inside a block do not cancel there, and one element that makes a whole row (a diagonal) never counts
+much more in a vector than in its row's size, as it did four times under Gaussian entries.
 Columns of other sizes than most are brought to one size first, by powers of two that come from the
 operand: `A (B W) = C W`. Else a large column would excuse any error in the small ones of its block.
 A column of zeros excuses none: its results are compared as they are.
@@ -17,6 +19,7 @@ first vector is odd everywhere, so that no single wrong element can vanish.
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import dataclass
 from typing import Final
@@ -50,6 +53,8 @@ _MIN_BLOCKS: Final = 16
 _CHAIN: Final = 512
 """Columns that are summed in one chain; BLAS would sum them all in one."""
 _BAND_ELEMENTS: Final = 1 << 18
+_DENSE_LARGEST: Final = math.sqrt(3.0)
+"""Entries of the dense set are drawn evenly up to this, which gives them a mean square of 1."""
 _OCTAVES: Final = 3
 """Columns within a factor of 2^1.5 of the middle one are left as they are."""
 
@@ -179,7 +184,8 @@ def draw(columns: int, dtype: str) -> Secret:
     matrix = np.zeros((columns, blocks + DENSE_VECTORS), kind)
     every = np.arange(columns)
     matrix[every, every // width] = signs
-    matrix[:, blocks:] = random.standard_normal((columns, DENSE_VECTORS), dtype=kind.type)
+    dense = random.random((columns, DENSE_VECTORS), dtype=kind.type)
+    matrix[:, blocks:] = (2 * dense - 1) * _DENSE_LARGEST
     return Secret(signs, width, matrix, _grouped(matrix, width))
 
 

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from gpugoblin.verify.calibration import SAFETY, UNIT_ROUNDOFF, honest_maximum, threshold
+from gpugoblin.verify.calibration import (
+    SAFETY,
+    UNIT_ROUNDOFF,
+    carry_weight,
+    honest_maximum,
+    threshold,
+)
 
 
 def test_grows_with_the_square_root() -> None:
@@ -19,3 +25,10 @@ def test_tight_enough_for_the_promise() -> None:
     smallest = 0.9 * 2e-4 / (2 * 128) ** 0.5
     assert threshold(16384) < smallest
     assert threshold(16384) > 100 * UNIT_ROUNDOFF
+
+
+def test_a_carry_counts_more_the_longer_the_sum() -> None:
+    weights = [carry_weight(inner) for inner in (0, 1, 1000, 100_000, 10**8)]
+    assert weights[0] == 1
+    assert weights == sorted(weights)
+    assert 3.9 < weights[-1] <= 4

@@ -31,6 +31,16 @@ def test_block_set_covers_every_column_once(columns: int) -> None:
     assert secret.matrix.shape[1] == secret.blocks + DENSE_VECTORS
 
 
+def test_dense_entries_are_bounded_and_of_any_size() -> None:
+    """An element that makes a whole row counts little more in a vector than in the row's size."""
+    secret = draw(5000, "float32")
+    dense = secret.matrix[:, secret.blocks :]
+    assert np.abs(dense).max() <= np.float32(3**0.5)
+    assert abs(float(np.square(dense).mean()) - 1) < 0.05
+    assert abs(float(dense.mean())) < 0.05
+    assert np.unique(dense).size > 0.99 * dense.size
+
+
 def test_width() -> None:
     assert [block_width(n) for n in (0, 1, 31, 32, 2048, 4096, 10**6)] == [
         1,
