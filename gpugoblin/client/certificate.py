@@ -12,6 +12,7 @@ import msgspec
 
 from gpugoblin.client.views import html_table
 from gpugoblin.errors import ClientError, WireError
+from gpugoblin.shown.summary import tolerance_text
 from gpugoblin.wire.codec import decode
 from gpugoblin.wire.messages.job import Certificate, CertificateBody
 
@@ -85,6 +86,7 @@ class JobCertificate:
         """Label and text of each line."""
         body = self.body
         by = body.verified_by
+        tolerances = body.tolerances
         return [
             ("job", f"{self.name} ({body.job})"),
             ("graph", body.graph),
@@ -96,6 +98,7 @@ class JobCertificate:
                 f"{body.tasks} tasks: {by.product} product check, {by.recompute} recomputed, "
                 f"{by.equality} equal hashes, {by.agreement} agreement",
             ),
+            *([("tolerance", tolerance_text(tolerances))] if tolerances else []),
             ("engines", ", ".join(body.engine_builds)),
             ("signed by", self.node_key),
         ]

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from rich.table import Table
 
 from gpugoblin.shown.plan import PlanView
+from gpugoblin.shown.summary import tolerance_text
 from gpugoblin.shown.tables import html_table, plain, rich_table
 from gpugoblin.units import format_bytes, format_seconds
 from gpugoblin.wire.messages.job import JobInfo
@@ -69,6 +70,8 @@ class StatusView:
                 f"{format_bytes(info.bytes_sent)} out, {format_bytes(info.bytes_received)} in",
             ),
         ]
+        if info.tolerances:
+            rows.append(("tolerance", tolerance_text(info.tolerances)))
         if info.credits:
             rows.append(("credits", f"{info.credits:.6g}"))
         if info.started_s is not None and info.finished_s is not None:

@@ -7,6 +7,7 @@ reductions are cut.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from gpugoblin.plan.fit import TILE_BYTES, Cut, Fitted, fit
@@ -14,6 +15,7 @@ from gpugoblin.plan.flow import Flow, Held
 from gpugoblin.plan.spans import Loop
 from gpugoblin.plan.spec import Limits
 from gpugoblin.plan.stage import Want
+from gpugoblin.plan.views import splits_of
 
 _MOST_AT_ONCE: Final = 128
 
@@ -33,9 +35,11 @@ def cut_of_value(
     values = [value] if made is None else [made[0] + n for n in range(len(made[1].outputs))]
     extents: list[int] = []
     loops: list[int | None] = []
-    for extent in flow.specs[value].shape:
-        loops.append(len(extents) if extent > 1 else None)
-        if extent > 1:
+    common = _common_axes(flow, value, values)
+    for axis, extent in enumerate(flow.specs[value].shape):
+        cuts = extent > 1 and axis in common
+        loops.append(len(extents) if cuts else None)
+        if cuts:
             extents.append(extent)
     summed: list[tuple[str, int]] = []
     if made is not None and sums:
@@ -49,8 +53,29 @@ def cut_of_value(
                     if axis is not None
                 )
             )
-    wants = tuple(Want(one, tuple(loops), places, tuple(summed)) for one in values)
+    wants = tuple(
+        Want(one, _of_rank(loops, flow.specs[one].rank), places, tuple(summed)) for one in values
+    )
     return Cut(wants, tuple(extents), tuple(extents), tuple(range(len(extents))))
+
+
+def _common_axes(flow: Flow, value: int, values: Sequence[int]) -> set[int]:
+    """The axes along which all outputs of a node can be cut by the same loops.
+
+    Outputs of one shape are cut alike. Those of other shapes (Q and R) have in common only the axes
+    that are parallel.
+    """
+    spec = flow.specs[value]
+    if all(flow.specs[one].shape == spec.shape for one in values):
+        return set(range(spec.rank))
+    _, node = flow.makers[value]
+    splits = splits_of(node, flow.operands(node))
+    return {one.output for one in splits if one.kind == "parallel" and one.output is not None}
+
+
+def _of_rank(loops: Sequence[int | None], rank: int) -> tuple[int | None, ...]:
+    """The loops of an output of that rank; further axes are whole."""
+    return tuple(loops[axis] if axis < len(loops) else None for axis in range(rank))
 
 
 def way_of_combining(flow: Flow, value: int) -> str:

@@ -5,15 +5,17 @@ Owns: the words. Must not: compute a figure of a job; all are the node's.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rich.table import Table
 
 from gpugoblin.shown.tables import html_table, plain, rich_table
 from gpugoblin.units import format_bytes, format_seconds
+from gpugoblin.wire.messages.job import GraphTolerance
 from gpugoblin.wire.messages.summary import JobSummary
 
-__all__ = ["SummaryView"]
+__all__ = ["SummaryView", "tolerance_text"]
 
 _METHODS = (
     ("product", "product check"),
@@ -21,6 +23,14 @@ _METHODS = (
     ("equality", "equal hashes"),
     ("agreement", "agreement"),
 )
+
+
+def tolerance_text(tolerances: Sequence[GraphTolerance]) -> str:
+    """How far honest results of the job's graphs lie apart, as it was measured."""
+    middle = max(one.middle for one in tolerances)
+    largest = max(one.largest for one in tolerances)
+    graphs = f"{len(tolerances)} graph{'' if len(tolerances) == 1 else 's'}"
+    return f"{middle:.1e} of the root mean square, at most {largest:.1e} (measured, {graphs})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +84,8 @@ class SummaryView:
             ("time", self.time()),
             ("gain", f"{found.gain:.3g} over the node alone (estimate {info.plan.gain:.3g})"),
         ]  # fmt: skip
+        if info.tolerances:
+            rows.append(("tolerance", tolerance_text(info.tolerances)))
         if info.credits:
             rows.append(("credits", f"{info.credits:.6g}"))
         return rows

@@ -1,14 +1,21 @@
 """Do two results of one task agree?
 
 Owns: the decision about whole results in memory: equality where the class or the dtype asks for it,
-else the proven bound of the graph (`graph.numeric`). Must not: compute a result.
+else the proven bound of the graph (`graph.numeric`), and where that one says little, how far honest
+results lie apart as it was measured (`spread`). Must not: compute a result.
+
+The proven bound decides alone where it is close: nowhere beyond `spread.LARGEST`. Elsewhere a
+result must lie within the measured tolerance of its graph. One that does not is measured against
+once more, on its own inputs, where an edge (the kink of a ReLU, two maxima) may be near that was
+far away before. Beyond the proven bound, or beyond `_SURELY` times what was measured, it is a
+mismatch; what lies between is open.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 import numpy as np
 
@@ -19,8 +26,12 @@ from gpugoblin.graph.ir import Graph
 from gpugoblin.graph.numeric import agrees, allowed
 from gpugoblin.verify.forms import product_form
 from gpugoblin.verify.product import check_product, project_right
+from gpugoblin.verify.spread import LARGEST, Tolerance, excess, measure, usable, widened
 
 __all__ = ["CompareVerdict", "compare", "judge_recomputed"]
+
+_SURELY: Final = 64.0
+"""A distance of so many tolerances, measured on the very inputs, is no rounding."""
 
 NumericClass = Literal["exact", "float32", "tf32", "bfloat16", "float16", "int8"]
 
@@ -31,13 +42,15 @@ class CompareVerdict:
 
     Where results must be equal, `error` is 0 or infinity. `code` is "", `result_mismatch`, or
     `result_open`: the results differ where nothing close bounds an honest one, so nobody is wrong,
-    and nobody's word is taken: the validator's own result is to be used.
+    and nobody's word is taken: the validator's own result is to be used. `tolerance`: what was
+    measured for it, with what was known before; to be kept for the next results of this graph.
     """
 
     accepted: bool
     error: float
     threshold: float
     code: str = ""
+    tolerance: Tolerance = ()
 
 
 def _require_shapes(graph: Graph, outputs: Sequence[Array]) -> None:
@@ -90,6 +103,7 @@ def compare(
     first: Sequence[Array],
     second: Sequence[Array],
     numeric_class: NumericClass,
+    tolerance: Tolerance = (),
 ) -> CompareVerdict:
     """Compares two results, each an honest one or not.
 
@@ -97,6 +111,7 @@ def compare(
         inputs: the task's trusted inputs, from which the bound is made; not read when all outputs
             are equal or class `exact` asks for equality.
         first: the result that serves as reference.
+        tolerance: what was measured for this graph before.
 
     Raises:
         VerifyError: `result_shape`.
@@ -112,14 +127,58 @@ def compare(
         return CompareVerdict(good, 0.0 if good else np.inf, 0.0, "" if good else "result_mismatch")
     if all(_equal(one, other) for one, other in pairs):
         return CompareVerdict(True, 0.0, 1.0)
-    worst, good, is_open = 0.0, True, False
-    for (one, other), bound in zip(pairs, allowed(graph, inputs, first), strict=True):
+    if tolerance:
+        far = excess(usable(tolerance), first, second)
+        if far <= 1:
+            return CompareVerdict(True, far, 1.0)
+    proven = _within_bound(graph, inputs, pairs)
+    if proven is not None:
+        return proven
+    return _within_spread(graph, inputs, first, second, tolerance)
+
+
+def _within_bound(
+    graph: Graph, inputs: Sequence[Array], pairs: Sequence[tuple[Array, Array]]
+) -> CompareVerdict | None:
+    """What the proven bound says; None where it admits both and more than is to be admitted."""
+    worst, good, is_open, is_close = 0.0, True, False, True
+    bounds = allowed(graph, inputs, [one for one, _ in pairs])
+    for (one, other), bound in zip(pairs, bounds, strict=True):
         fits = agrees(other, one, bound)
         good &= bool(fits.all())
-        is_open |= _open(one, other, bound)
+        floating = decoded(one).dtype.kind == "f"
+        is_open |= not floating and _open(one, other, bound)
+        is_close &= not floating or _is_close(one, bound)
         worst = max(worst, _excess(one, other, np.asarray(bound)))
-    code = "result_mismatch" if not good else "result_open" if is_open else ""
-    return CompareVerdict(code == "", worst, 1.0, code)
+    if not good or is_open:
+        code = "result_open" if good else "result_mismatch"
+        return CompareVerdict(False, worst, 1.0, code)
+    return CompareVerdict(True, worst, 1.0) if is_close else None
+
+
+def _is_close(one: Array, bound: Array) -> bool:
+    """Whether the bound admits nowhere more than `LARGEST` of the output's size."""
+    flat = decoded(one).astype(np.float64)
+    good = flat[np.isfinite(flat)]
+    size = float(np.sqrt(np.mean(good**2))) if good.size else 0.0
+    return bool(np.all(np.asarray(bound) <= LARGEST * size))
+
+
+def _within_spread(
+    graph: Graph,
+    inputs: Sequence[Array],
+    first: Sequence[Array],
+    second: Sequence[Array],
+    known: Tolerance,
+) -> CompareVerdict:
+    """What measuring on these very inputs says, about results that no proven bound tells apart."""
+    found = measure(graph, inputs, first)
+    both = usable(widened(known, found))
+    far = excess(both, first, second)
+    if far <= 1:
+        return CompareVerdict(True, far, 1.0, "", both)
+    surely = excess(found, first, second) > _SURELY
+    return CompareVerdict(False, far, 1.0, "result_mismatch" if surely else "result_open", both)
 
 
 def _excess(one: Array, other: Array, bound: Array) -> float:
@@ -139,6 +198,7 @@ def judge_recomputed(
     own: Sequence[Array],
     committed: Sequence[Array],
     numeric_class: NumericClass,
+    tolerance: Tolerance = (),
 ) -> CompareVerdict:
     """The validator's decision: its own result is at hand.
 
@@ -152,7 +212,7 @@ def judge_recomputed(
     _require_shapes(graph, own)
     _require_shapes(graph, committed)
     if numeric_class == "exact" or not _are_values(committed) or all(map(_equal, own, committed)):
-        return compare(graph, inputs, own, committed, numeric_class)
+        return compare(graph, inputs, own, committed, numeric_class, tolerance)
     form = product_form(graph)
     if form is not None and DTYPES[form.dtype].kind == "f":
         hands = project_right(form, inputs[form.right])
@@ -161,4 +221,4 @@ def judge_recomputed(
         if ours.accepted and theirs.code != "product_undecidable":
             code = "" if theirs.accepted else "result_mismatch"
             return CompareVerdict(theirs.accepted, theirs.error, theirs.threshold, code)
-    return compare(graph, inputs, own, committed, numeric_class)
+    return compare(graph, inputs, own, committed, numeric_class, tolerance)

@@ -56,6 +56,7 @@ def _body(tx: Tx, job: str, public: bytes, catalog_hash: str) -> CertificateBody
         engine_builds=tuple(build for (build,) in builds),
         catalog_hash=catalog_hash,
         finished_s=info.finished_s,
+        tolerances=info.tolerances,
     )
 
 

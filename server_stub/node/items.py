@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from msgspec import structs
 
-from server_stub.node.state import arrays, leases, tasks
+from server_stub.node.state import arrays, leases, tasks, tolerances
 from server_stub.node.state.words import RunWork
 from server_stub.node.store.protocol import Tx
 from server_stub.node.work import (
@@ -82,6 +82,7 @@ def build(tx: Tx, effect: RunWork) -> Work | None:
         return Compare(
             work, graph, numeric_class, _committed(tx, task, effect.lease),
             _committed(tx, task, effect.second), task.flops, inputs,
+            tolerances.load(tx, task.job, task.graph),
         )  # fmt: skip
     if effect.purpose == "compute":
         lease = leases.load(tx, effect.lease)
@@ -98,6 +99,7 @@ def build(tx: Tx, effect: RunWork) -> Work | None:
     return Recompute(
         work, graph, numeric_class, inputs, committed, outputs, fold=not judging,
         repair=not judging, memory_bound_bytes=task.memory_bound_bytes, flops=task.flops,
+        tolerance=tolerances.load(tx, task.job, task.graph),
     )  # fmt: skip
 
 

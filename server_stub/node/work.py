@@ -182,7 +182,8 @@ class Recompute(Struct, frozen=True, forbid_unknown_fields=True, tag="recompute"
     """The validator computes the task itself and compares. With `committed` empty it only computes.
 
     With `fold` set, accepted outputs (or, after a rejection, the validator's own, when `repair`)
-    are written to `outputs`.
+    are written to `outputs`. `tolerance`: what was measured for this graph of the job
+    (`gpugoblin.verify.spread`).
     """
 
     work: str
@@ -195,6 +196,7 @@ class Recompute(Struct, frozen=True, forbid_unknown_fields=True, tag="recompute"
     repair: bool
     memory_bound_bytes: int
     flops: int
+    tolerance: tuple[tuple[float, ...], ...] = ()
 
 
 class Compare(Struct, frozen=True, forbid_unknown_fields=True, tag="compare"):
@@ -210,10 +212,14 @@ class Compare(Struct, frozen=True, forbid_unknown_fields=True, tag="compare"):
     second: tuple[BlobInput, ...]
     flops: int
     inputs: tuple[Input, ...] = ()
+    tolerance: tuple[tuple[float, ...], ...] = ()
 
 
 class Checked(Struct, frozen=True, forbid_unknown_fields=True, tag="checked"):
-    """A verdict. `error` and `threshold` in the same unit; `own_blobs` after a repair."""
+    """A verdict. `error` and `threshold` in the same unit; `own_blobs` after a repair.
+
+    `tolerance`: what was measured for the graph, where something was.
+    """
 
     work: str
     accepted: bool
@@ -222,6 +228,7 @@ class Checked(Struct, frozen=True, forbid_unknown_fields=True, tag="checked"):
     threshold: float
     own_blobs: tuple[str, ...] = ()
     engine_build: str = ""
+    tolerance: tuple[tuple[float, ...], ...] = ()
 
 
 class Fold(Struct, frozen=True, forbid_unknown_fields=True, tag="fold"):

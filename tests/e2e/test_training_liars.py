@@ -12,11 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from gpugoblin.catalog.spec import Array
+from gpugoblin.catalog.spec import DTYPES, Array
 from gpugoblin.graph.serialize import decode
 from gpugoblin.verify.compare import judge_recomputed
+from gpugoblin.wire.messages.lease import Lease
 from gpugoblin.wire.messages.task import Constraints
 from server_stub.node.work import Checked, Recompute, Reply
+from tests.helpers.device import Device
+from tests.helpers.float32 import evaluate_float32
 from tests.helpers.lab import Lab, grid_settings, work_until
 from tests.helpers.node import LabNode, Workers, evaluate
 from tests.helpers.trainings import Linear, submit, training_info
@@ -32,7 +35,9 @@ class Judges(Workers):
         inputs = self._inputs(work)
         own = list(evaluate(work.graph, inputs, work.numeric_class))
         theirs = [self._read(blob) for blob in work.committed]
-        verdict = judge_recomputed(decode(work.graph), inputs, own, theirs or own, "float32")
+        verdict = judge_recomputed(
+            decode(work.graph), inputs, own, theirs or own, "float32", work.tolerance
+        )
         right = bool(theirs) and verdict.accepted
         chosen = theirs if right else own
         names: tuple[str, ...] = ()
@@ -43,7 +48,7 @@ class Judges(Workers):
             )
         return Checked(
             work.work, right, "" if right else verdict.code or "result_mismatch", 0.0, 1.0,
-            () if right else names, "validator",
+            () if right else names, "validator", verdict.tolerance,
         )  # fmt: skip
 
 
@@ -76,13 +81,39 @@ def nan(arrays: list[Array]) -> list[Array]:
     return made
 
 
-def trained(root: Path, spoils: list[Callable[[list[Array]], list[Array]]]) -> tuple[Any, ...]:
-    """The losses, the weights, and how the job stands, with one honest device beside liars."""
+def another_order(device: Device) -> None:
+    """Makes a device an honest engine that computes in float32 and sums in an order of its own."""
+    count = 0
+
+    def compute(lease: Lease) -> list[Array]:
+        nonlocal count
+        count += 1
+        graph = decode(lease.task.graph)
+        inputs = [
+            np.frombuffer(device.blob(lease, one.blob, one.nbytes), DTYPES[spec.dtype])
+            .reshape(spec.shape)
+            for one, spec in zip(lease.task.inputs, graph.inputs, strict=True)
+        ]  # fmt: skip
+        return device.spoil(evaluate_float32(graph, inputs, count))
+
+    device.compute = compute  # type: ignore[method-assign] # the engine under test
+
+
+def trained(
+    root: Path,
+    spoils: list[Callable[[list[Array]], list[Array]]],
+    *,
+    other_order: bool = False,
+) -> tuple[Any, ...]:
+    """The losses, the weights, how the job stands, and how many tasks used a device's own result,
+    with one honest device beside liars."""
     settings = grid_settings()
     with LabNode(root, workers=Judges(root / "state" / "blobs"), **settings) as node:
         node.workers.store.root.mkdir(parents=True, exist_ok=True)
         with Lab(node, root) as lab:
             devices = [lab.device() for _ in range(1 + len(spoils))]
+            for device in devices if other_order else []:
+                another_order(device)
             for device, spoil in zip(devices[1:], spoils, strict=True):
                 device.spoil = spoil
             try:
@@ -98,19 +129,41 @@ def trained(root: Path, spoils: list[Callable[[list[Array]], list[Array]]]) -> t
                 f"/v1/trainings/{job.job}/weights", memoryview(weights).cast("B"),
                 query={"version": training_info(lab, job).version, "number": 0},
             )  # fmt: skip
-            return lab.result(job.outputs[0]), weights, job
+            own = node.read("select count(*) from task where winner != 'validator'")[0][0]
+            return lab.result(job.outputs[0]), weights, job, own
 
 
 def test_liars_change_nothing(tmp_path: Path, short_path: Path) -> None:
     (short_path / "a").mkdir()
     (short_path / "b").mkdir()
-    losses, weights, job = trained(short_path / "a", [])
+    losses, weights, job, _ = trained(short_path / "a", [])
     np.testing.assert_allclose(losses, MODEL.run(STEPS)[0], rtol=1e-4, atol=1e-8)
     assert job.state == "done"
     spoils = [all_wrong, one_element, sign_of_a_row, nan]
-    found, other, lied = trained(short_path / "b", spoils)
+    found, other, lied, _ = trained(short_path / "b", spoils)
     assert lied.state == "done"
     # Not one wrong number was used: the same bits.
     assert np.array_equal(found, losses)
     assert np.array_equal(other, weights)
     assert lied.verified_by.recompute == lied.tasks
+
+
+def test_an_honest_engine_of_another_order_is_believed(tmp_path: Path, short_path: Path) -> None:
+    """Its own results are used, all of them, and nobody is refused for rounding otherwise."""
+    losses, weights, job, own = trained(short_path, [], other_order=True)
+    expected, ends = MODEL.run(STEPS)
+    np.testing.assert_allclose(losses, expected, rtol=1e-4, atol=1e-7)
+    np.testing.assert_allclose(weights, ends, rtol=1e-4)
+    assert job.state == "done"
+    assert (own, job.lost.rejected) == (job.tasks, 0)
+
+
+def test_liars_beside_an_engine_of_another_order(tmp_path: Path, short_path: Path) -> None:
+    """No liar's number is used: the curve is that of honest float32 engines."""
+    spoils = [all_wrong, one_element, sign_of_a_row, nan]
+    losses, weights, job, own = trained(short_path, spoils, other_order=True)
+    expected, ends = MODEL.run(STEPS)
+    np.testing.assert_allclose(losses, expected, rtol=1e-4, atol=1e-7)
+    np.testing.assert_allclose(weights, ends, rtol=1e-4)
+    assert job.state == "done"
+    assert own > 0

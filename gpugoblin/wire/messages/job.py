@@ -32,6 +32,7 @@ __all__ = [
     "ArrayInfo",
     "Certificate",
     "CertificateBody",
+    "GraphTolerance",
     "JobEvent",
     "JobEvents",
     "JobInfo",
@@ -141,6 +142,18 @@ class LostWork(Struct, frozen=True, forbid_unknown_fields=True):
     late: Count = 0
 
 
+class GraphTolerance(Struct, frozen=True, forbid_unknown_fields=True):
+    """How far a result of one of a job's graphs may lie from the validator's own, as measured.
+
+    Args:
+        middle, largest: in units of the root mean square, over the blocks of all outputs.
+    """
+
+    graph: GraphHashField
+    middle: Annotated[float, Meta(ge=0, le=1)]
+    largest: Annotated[float, Meta(ge=0, le=1)]
+
+
 @message("job.info", sender="node", receiver="client", max_bytes=256 * 1024)
 class JobInfo(Struct, frozen=True, forbid_unknown_fields=True):
     """A job as it stands. Progress counts verified tasks."""
@@ -169,6 +182,7 @@ class JobInfo(Struct, frozen=True, forbid_unknown_fields=True):
     plan: PlanReply
     error_code: Text = ""
     error_text: Annotated[str, Meta(max_length=4096)] = ""
+    tolerances: Annotated[tuple[GraphTolerance, ...], Meta(max_length=64)] = ()
 
 
 @message("job.list", sender="node", receiver="client", max_bytes=16 * 1024 * 1024)
@@ -213,6 +227,7 @@ class CertificateBody(Struct, frozen=True, forbid_unknown_fields=True):
     engine_builds: Annotated[tuple[Word, ...], Meta(max_length=256)]
     catalog_hash: Hex64
     finished_s: Seconds
+    tolerances: Annotated[tuple[GraphTolerance, ...], Meta(max_length=64)] = ()
 
 
 @message("job.certificate", sender="node", receiver="client", max_bytes=256 * 1024)

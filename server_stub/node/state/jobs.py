@@ -17,7 +17,7 @@ from gpugoblin.errors import NodeError
 from gpugoblin.ids import GraphHash, JobId
 from gpugoblin.wire.messages.job import JobInfo, LostWork, PlanReply, VerifiedBy
 from gpugoblin.wire.messages.task import Constraints
-from server_stub.node.state import arrays, ended, events, lanes
+from server_stub.node.state import arrays, ended, events, lanes, tolerances
 from server_stub.node.state.words import FinishJob, Step
 from server_stub.node.store.protocol import Row, Tx
 from server_stub.node.training import rows as trainings
@@ -273,6 +273,7 @@ def delete(step: Step, job: str) -> list[arrays.ArrayRow]:
     cancel(step, job)
     ended.give_up(step, job)
     trainings.forget(step, job)
+    tolerances.forget(step, job)
     arrays.remove_outputs(step, job)
     for statement in (
         "delete from vote where lease in (select id from lease where job = ?)",
@@ -345,5 +346,5 @@ def _as_info(tx: Tx, row: Row, attached: bool) -> JobInfo:
         bytes_sent=row[18], bytes_received=row[19], created_s=row[20], started_s=row[21],
         finished_s=row[22], outputs=arrays.outputs(tx, row[0]),
         plan=msgspec.json.decode(row[23], type=PlanReply), error_code=row[24],
-        error_text=row[25],
+        error_text=row[25], tolerances=tolerances.shown(tx, row[0]),
     )  # fmt: skip

@@ -15,7 +15,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from server_stub.node.state import blobs, events, jobs, leases, outcome, tasks, trust, votes
+from server_stub.node.state import (
+    blobs,
+    events,
+    jobs,
+    leases,
+    outcome,
+    tasks,
+    tolerances,
+    trust,
+    votes,
+)
 from server_stub.node.state.words import LOCAL_DEVICE, VALIDATOR, Party, RunWork, Step, Wake
 from server_stub.node.work import Checked, Computed
 
@@ -195,6 +205,7 @@ def compared(step: Step, task_id: int, first: str, second: str, reply: Checked) 
         return
     if one.state != "uploaded" or two.state != "uploaded":
         return
+    tolerances.note(step, task.job, task.graph, reply.tolerance)
     if reply.accepted:
         _agreed(step, task, one, two, "agreement")
     else:
@@ -206,6 +217,7 @@ def recomputed(step: Step, task_id: int, lease: str, reply: Checked) -> None:
     task = tasks.load(step.tx, task_id)
     if task is None or task.state not in ("checking", "suspect"):
         return
+    tolerances.note(step, task.job, task.graph, reply.tolerance)
     sizes = step.tx.rows("select nbytes from task_output where task = ? order by slot", (task_id,))
     own = [(blob, size[0]) for blob, size in zip(reply.own_blobs, sizes, strict=False)]
     disputed = task.state == "suspect"
@@ -238,6 +250,7 @@ def judged(step: Step, task_id: int, lease: str, reply: Checked) -> None:
     row = leases.load(step.tx, lease)
     if task is None or row is None or row.state != "uploaded":
         return
+    tolerances.note(step, task.job, task.graph, reply.tolerance)
     _judge(step, task, lease, reply)
     tasks.release_inputs_unless_judged(step, task_id)
 

@@ -51,6 +51,10 @@ STEPS: Final[Mapping[int, tuple[str, ...]]] = {
         " without rowid",
         "create index task_ready on task(executor, lane, turn, id) where state = 'ready'",
     ),
+    6: (
+        "create table tolerance(job text not null, graph text not null, measured text not null,"
+        " primary key(job, graph)) without rowid",
+    ),
 }
 """The statements that lead to a version from the one before."""
 

@@ -11,7 +11,7 @@ from typing import Final
 
 __all__ = ["SCHEMA_VERSION", "STATEMENTS"]
 
-SCHEMA_VERSION: Final = 5
+SCHEMA_VERSION: Final = 6
 
 STATEMENTS: Final[tuple[str, ...]] = (
     "create table meta(key text primary key, value text not null) without rowid",
@@ -119,6 +119,9 @@ STATEMENTS: Final[tuple[str, ...]] = (
     "create index vote_call_device on vote_call(device)",
     "create table builds(job text not null, build text not null, primary key(job, build))"
     " without rowid",
+    # state/tolerances.py
+    "create table tolerance(job text not null, graph text not null, measured text not null,"
+    " primary key(job, graph)) without rowid",
     # state/blobs.py
     "create table blob(hash text primary key, nbytes integer not null, refs integer not null)"
     " without rowid",

@@ -141,8 +141,12 @@ class CheckDesk:
             [self._load(blob) for blob in work.first],
             [self._load(blob) for blob in work.second],
             "exact" if exact else "float32",
+            work.tolerance,
         )
-        return Checked(work.work, verdict.accepted, verdict.code, verdict.error, verdict.threshold)
+        return Checked(
+            work.work, verdict.accepted, verdict.code, verdict.error, verdict.threshold,
+            tolerance=verdict.tolerance,
+        )  # fmt: skip
 
     def _load(self, source: Input) -> Array:
         with self._open(source) as stream:

@@ -147,7 +147,7 @@ class Finisher:
         committed = [self._committed(blob) for blob in item.committed]
         inputs = [self._array(job, number) for number in range(len(job.inputs))]
         kind: Literal["exact", "float32"] = "exact" if item.numeric_class == "exact" else "float32"
-        verdict = judge_recomputed(job.graph, inputs, own, committed, kind)
+        verdict = judge_recomputed(job.graph, inputs, own, committed, kind, item.tolerance)
         blobs = []
         if verdict.accepted and item.fold:
             self._write(item.outputs, committed)
@@ -161,6 +161,7 @@ class Finisher:
             verdict.threshold,
             tuple(blobs),
             build,
+            verdict.tolerance,
         )
 
     def _committed(self, blob: BlobInput) -> Array:

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+from gpugoblin.catalog.spec import TensorSpec
+from gpugoblin.errors import PlanError
 from gpugoblin.graph.builder import GraphBuilder
+from gpugoblin.graph.interpret import interpret
+from gpugoblin.graph.ir import Graph
+from gpugoblin.plan.blockwise import plan_blocks
 from gpugoblin.plan.fit import fit
 from gpugoblin.plan.flow import Flow
 from gpugoblin.plan.spec import Limits
 from gpugoblin.plan.trees import combine_all, combine_some, cut_of_value, way_of_combining
 from gpugoblin.units import MIB
+from tests.helpers.plans import run_plan
 from tests.helpers.programs import float32, neighbors, reduction
 
 
@@ -73,3 +80,40 @@ def test_a_product_is_combined_by_adding() -> None:
     flow = Flow.of(builder.build([builder.add("matmul", [a, b])]))
     assert way_of_combining(flow, flow.graph.outputs[0]) == "add"
     assert cut_of_value(flow, flow.graph.outputs[0]).extents == (4, 6, 50)
+
+
+def factored(*shape: int) -> Graph:
+    """Q R, whose R is factored further and meets Q again."""
+    build = GraphBuilder()
+    matrix = build.input(TensorSpec("float32", shape))
+    q, r = build.add_many("qr", [matrix])
+    u, s, _ = build.add_many("svd", [r])
+    return build.build([build.add("matmul", [q, u]), s])
+
+
+def test_outputs_of_other_shapes_have_the_loops_of_parallel_axes_alone() -> None:
+    """R has neither Q's rows nor its cuts; over a batch both are cut alike."""
+    flow = Flow.of(factored(5, 300, 24))
+    for value in (1, 2):
+        cut = cut_of_value(flow, value)
+        assert [want.loops for want in cut.wants] == [(0, None, None)] * 2
+        assert cut.extents == (5,)
+    alone = cut_of_value(Flow.of(factored(300, 24)), 2)
+    assert ([want.loops for want in alone.wants], alone.extents) == ([(None, None)] * 2, ())
+
+
+def test_a_factor_that_no_engine_holds_is_named() -> None:
+    with pytest.raises(PlanError) as caught:
+        plan_blocks(factored(3000, 24), Limits(2**20, 1, 2**19))
+    assert caught.value.code == "plan_not_splittable"
+    assert "qr" in str(caught.value)
+
+
+def test_factors_over_a_batch_are_those_of_the_whole() -> None:
+    graph = factored(6, 200, 16)
+    plan = plan_blocks(graph, Limits(2**20, 1, 2**18))
+    assert plan.count > 1
+    random = np.random.default_rng(5)
+    inputs = [random.standard_normal((6, 200, 16)).astype(np.float32)]
+    for one, other in zip(run_plan(plan, inputs), interpret(graph, inputs), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-5)

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from gpugoblin.shown.summary import SummaryView
-from gpugoblin.wire.messages.job import JobInfo, LostWork, VerifiedBy
+from gpugoblin.wire.messages.job import GraphTolerance, JobInfo, LostWork, VerifiedBy
 from gpugoblin.wire.messages.summary import Contributor, TaskCounts
 from tests.helpers.messages import example
 from tests.helpers.summaries import summary_of
@@ -33,6 +33,17 @@ def test_every_figure_has_its_line(info: JobInfo) -> None:
     assert rows["time"].startswith("2 s, about 1 min 30 s to go (estimate ")
     assert rows["gain"].startswith("1.5 over the node alone (estimate ")
     assert "credits" not in rows
+    assert "tolerance" not in rows
+
+
+def test_the_widest_of_the_measured_tolerances_is_named(info: JobInfo) -> None:
+    graph = info.graph
+    known = (GraphTolerance(graph, 2e-6, 3e-6), GraphTolerance(graph, 1e-6, 4e-4))
+    changed = msgspec.structs.replace(info, tolerances=known)
+    rows = dict(SummaryView(summary_of(changed)).rows())
+    assert rows["tolerance"] == (
+        "2.0e-06 of the root mean square, at most 4.0e-04 (measured, 2 graphs)"
+    )
 
 
 def test_of_many_contributors_the_first_three_are_named(info: JobInfo) -> None:

@@ -13,7 +13,10 @@ from gpugoblin.errors import VerifyError
 from gpugoblin.graph.builder import GraphBuilder
 from gpugoblin.graph.interpret import interpret
 from gpugoblin.graph.ir import Graph
+from gpugoblin.verify import compare as comparing
 from gpugoblin.verify.compare import CompareVerdict, compare, judge_recomputed
+from gpugoblin.verify.spread import LARGEST
+from tests.helpers.float32 import evaluate_float32
 
 
 def tanh_graph() -> Graph:
@@ -190,3 +193,53 @@ def test_a_bool_is_the_byte_0_or_1() -> None:
     odd = (own[0].copy(),)
     change(odd[0])
     assert not compare(graph, inputs, odd, own, "exact").accepted
+
+
+def deep() -> tuple[Graph, list[Array]]:
+    """A product behind a kink behind a product: its proven bound is wide."""
+    builder = GraphBuilder()
+    values = [builder.input(TensorSpec("float32", (256, 256))) for _ in range(3)]
+    inner = builder.add("matmul", values[:2])
+    inner = builder.add("formula", [inner], tree=call_formula("tanh"))
+    graph = builder.build([builder.add("matmul", [inner, values[2]])])
+    random = np.random.default_rng(2)
+    return graph, [random.standard_normal((256, 256)).astype(np.float32) for _ in range(3)]
+
+
+def test_where_the_proven_bound_says_little_it_is_measured() -> None:
+    graph, inputs = deep()
+    own = evaluate_float32(graph, inputs, 1)
+    verdict = judge_recomputed(graph, inputs, own, evaluate_float32(graph, inputs, 2), "float32")
+    assert verdict.accepted
+    assert verdict.error < 0.5
+    assert len(verdict.tolerance[0]) == 64
+    assert max(verdict.tolerance[0]) < LARGEST
+    lie = [own[0].copy()]
+    lie[0][7, 7] += np.float32(1e-2 * np.sqrt(np.mean(own[0] ** 2)))
+    assert not judge_recomputed(graph, inputs, own, lie, "float32").accepted
+
+
+def test_what_was_measured_before_needs_no_reference(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph, inputs = deep()
+    own, other = (evaluate_float32(graph, inputs, seed) for seed in (1, 2))
+    known = judge_recomputed(graph, inputs, own, other, "float32").tolerance
+
+    def never(*_: object) -> None:
+        raise AssertionError("the reference was evaluated")
+
+    monkeypatch.setattr(comparing, "allowed", never)
+    monkeypatch.setattr(comparing, "measure", never)
+    verdict = judge_recomputed(graph, inputs, own, other, "float32", known)
+    assert (verdict.accepted, verdict.tolerance) == (True, ())
+    lie = [other[0] * np.float32(1.01)]
+    with pytest.raises(AssertionError, match="evaluated"):
+        judge_recomputed(graph, inputs, own, lie, "float32", known)
+
+
+def test_beyond_what_was_measured_on_other_inputs_it_is_measured_again() -> None:
+    graph, inputs = deep()
+    own, other = (evaluate_float32(graph, inputs, seed) for seed in (1, 2))
+    tight = (tuple(1e-9 for _ in range(64)),)
+    verdict = judge_recomputed(graph, inputs, own, other, "float32", tight)
+    assert verdict.accepted
+    assert min(verdict.tolerance[0]) > 1e-9

@@ -1,0 +1,168 @@
+"""Measured tolerances: any honest order of summation fits, no lie of a hundredth does."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from gpugoblin.catalog.building import call, reduced
+from gpugoblin.catalog.formula_build import call_formula
+from gpugoblin.catalog.spec import Array, TensorSpec
+from gpugoblin.graph.builder import GraphBuilder
+from gpugoblin.graph.ir import Graph
+from gpugoblin.plan.microbatches import Slot, micro_batch
+from gpugoblin.verify import spread
+from gpugoblin.verify.spread import LARGEST, blocks_of, excess, measure, usable, widened
+from tests.helpers.float32 import evaluate_float32
+
+ROWS, WIDTH, HIDDEN = 16, 24, 64
+COUNT = WIDTH * HIDDEN + HIDDEN
+
+
+def network() -> Graph:
+    """Loss and flat gradient of two layers with a kink between them."""
+    builder = GraphBuilder()
+    x = builder.input(TensorSpec("float32", (ROWS, WIDTH)))
+    y = builder.input(TensorSpec("float32", (ROWS, 1)))
+    first = builder.input(TensorSpec("float32", (WIDTH, HIDDEN)))
+    second = builder.input(TensorSpec("float32", (HIDDEN, 1)))
+    inner = builder.add("matmul", [x, first])
+    inner = call(builder, "max", inner, call(builder, "tanh", inner))
+    gap = call(builder, "sub", builder.add("matmul", [inner, second]), y)
+    squares = call(builder, "mul", gap, gap)
+    loss = builder.build([reduced(builder, "mean", squares, (0, 1), keepdims=False)])
+    slots = [Slot("data", 0), Slot("data", 1), Slot("parameter", 0, 0),
+             Slot("parameter", 0, WIDTH * HIDDEN)]  # fmt: skip
+    return micro_batch(loss, slots, ()).graph
+
+
+def inputs_of(seed: int) -> list[Array]:
+    random = np.random.default_rng(seed)
+    made = [random.standard_normal(shape) for shape in ((COUNT,), (ROWS, WIDTH), (ROWS, 1))]
+    made[0] *= 0.2
+    return [one.astype(np.float32) for one in made]
+
+
+def honest(graph: Graph, inputs: list[Array], order: int) -> list[Array]:
+    return evaluate_float32(graph, inputs, order)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_honest_orders_fit_with_room(seed: int) -> None:
+    graph, inputs = network(), inputs_of(seed)
+    own = honest(graph, inputs, 0)
+    found = measure(graph, inputs, own)
+    assert found == measure(graph, inputs, own)
+    assert [len(output) for output in found] == [1, len(blocks_of(COUNT))]
+    for order in range(1, 8):
+        assert excess(found, own, honest(graph, inputs, order)) < 0.5
+    assert max(found[1]) < LARGEST
+
+
+def element(out: Array) -> None:
+    out[COUNT // 3] += np.float32(1e-2) * np.sqrt(np.mean(out**2))
+
+
+def row_sign(out: Array) -> None:
+    out[:HIDDEN] *= -1
+
+
+def all_wrong(out: Array) -> None:
+    out[:] = np.random.default_rng(3).standard_normal(COUNT)
+
+
+def nan(out: Array) -> None:
+    out[5] = np.nan
+
+
+def infinity(out: Array) -> None:
+    out[-1] = np.inf
+
+
+def half(out: Array) -> None:
+    out *= np.float32(0.99)
+
+
+@pytest.mark.parametrize("spoil", [element, row_sign, all_wrong, nan, infinity, half])
+def test_no_lie_fits(spoil: Callable[[Array], None]) -> None:
+    graph, inputs = network(), inputs_of(4)
+    own = honest(graph, inputs, 0)
+    found = measure(graph, inputs, own)
+    theirs = honest(graph, inputs, 1)
+    spoil(theirs[1])
+    assert excess(usable(found), own, theirs) > 2
+
+
+def test_the_tolerance_of_one_batch_fits_others() -> None:
+    graph = network()
+    known = measure(graph, inputs_of(5), honest(graph, inputs_of(5), 0))
+    shares = []
+    for seed in range(6, 16):
+        inputs = inputs_of(seed)
+        shares.append(excess(known, honest(graph, inputs, 0), honest(graph, inputs, 1)))
+    assert max(shares) < 1
+
+
+def test_an_edge_within_rounding_is_seen() -> None:
+    """Where a comparison can fall either way, everything behind it is as far apart as both ways."""
+    builder = GraphBuilder()
+    a = builder.input(TensorSpec("float32", (1, 64)))
+    b = builder.input(TensorSpec("float32", (64, 1)))
+    total = builder.add("matmul", [a, b])
+    flag = builder.add("cast", [builder.add("formula", [total], tree=call_formula("sign"))],
+                       dtype="float32")  # fmt: skip
+    graph = builder.build([flag])
+    random = np.random.default_rng(0)
+    left = random.standard_normal((1, 64)).astype(np.float32)
+    near = np.concatenate((left[0, :32], -left[0, :32])).astype(np.float32)
+    near_input = [np.concatenate((left[:, 32:], left[:, 32:]), axis=1), near[:, None]]
+    far_input = [left, left.T.copy()]
+    assert measure(graph, far_input, [np.ones((1, 1), np.float32)])[0][0] < 1e-5
+    ways = measure(graph, near_input, [np.ones((1, 1), np.float32)])[0][0]
+    assert ways > 1
+
+
+def test_blocks() -> None:
+    assert blocks_of(1).tolist() == [0]
+    assert blocks_of(127).tolist() == [0]
+    assert blocks_of(130).tolist() == [0, 65]
+    assert len(blocks_of(10**6)) == 64
+    # A tensor that is a thousand times smaller than its neighbors excuses nothing by their size.
+    own = [np.concatenate((np.ones(640), np.full(640, 1e-3))).astype(np.float32)]
+    wrong = [own[0].copy()]
+    wrong[0][1000] *= np.float32(1.01)
+    tolerance = ((1e-4,) * len(blocks_of(1280)),)
+    assert excess(tolerance, own, wrong) > 50
+
+
+def test_widened_and_usable() -> None:
+    assert widened(((1.0, 2.0),), ((2.0, 1.0),)) == ((2.0, 2.0),)
+    assert widened((), ((2.0,),)) == ((2.0,),)
+    assert widened(((1.0,),), ((2.0, 1.0),)) == ((2.0, 1.0),)
+    assert usable(((1.0, 1e-6, math.inf),)) == ((LARGEST, 1e-6, LARGEST),)
+
+
+def test_a_tolerance_of_other_outputs_excuses_nothing() -> None:
+    own = [np.ones(3, np.float32), np.arange(3)]
+    assert excess(((1e-3,), ()), own, [one.copy() for one in own]) == 0
+    assert excess((), own, own) == math.inf
+    assert excess(((1e-3, 1e-3), ()), own, [own[0] * 2, own[1]]) == math.inf
+    assert excess(((1e-3,), ()), own, [own[0], own[1] + 1]) == math.inf
+
+
+def test_zero_and_empty_outputs() -> None:
+    builder = GraphBuilder()
+    x = builder.input(TensorSpec("float32", (0, 4)))
+    y = builder.input(TensorSpec("float32", (200,)))
+    graph = builder.build([call(builder, "add", x, x), call(builder, "mul", y, y)])
+    inputs = [np.zeros((0, 4), np.float32), np.zeros(200, np.float32)]
+    own = list(inputs)
+    found = measure(graph, inputs, own)
+    assert excess(usable(found), own, [one.copy() for one in own]) == 0
+    other = [own[0], own[1].copy()]
+    other[1][3] = 1e-30
+    assert excess(usable(found), own, other) == math.inf
+    assert spread.SAFETY > 1
