@@ -71,7 +71,7 @@ def _one(session: Session, name: str, steps: int) -> list[Row]:
     gaps = np.abs(losses / plain - 1)
     note = f"{steps} steps, batch {problem.batch} in tasks of {problem.micro}, seed 0"
     return [
-        row(f"training {name}: losses of the first {FIRST} steps, relative to PyTorch",
+        row(f"training {name}: losses of the first {min(FIRST, steps)} steps, relative to PyTorch",
             float(gaps[:FIRST].max()), "", bar=1e-4, better="lower", peer="PyTorch", note=note),
         row(f"training {name}: loss after {steps} steps, relative to PyTorch",
             float(gaps[-1]), "", bar=1e-2, better="lower", peer="PyTorch", note=note),

@@ -26,7 +26,7 @@ from gpugoblin.graph.ir import Graph
 from gpugoblin.graph.numeric import agrees, allowed
 from gpugoblin.verify.forms import product_form
 from gpugoblin.verify.product import check_product, project_right
-from gpugoblin.verify.spread import LARGEST, Tolerance, excess, measure, usable, widened
+from gpugoblin.verify.spread import Tolerance, excess, is_close_to, measure, usable, widened
 
 __all__ = ["CompareVerdict", "compare", "judge_recomputed"]
 
@@ -148,20 +148,12 @@ def _within_bound(
         good &= bool(fits.all())
         floating = decoded(one).dtype.kind == "f"
         is_open |= not floating and _open(one, other, bound)
-        is_close &= not floating or _is_close(one, bound)
+        is_close &= not floating or is_close_to(one, bound)
         worst = max(worst, _excess(one, other, np.asarray(bound)))
     if not good or is_open:
         code = "result_open" if good else "result_mismatch"
         return CompareVerdict(False, worst, 1.0, code)
     return CompareVerdict(True, worst, 1.0) if is_close else None
-
-
-def _is_close(one: Array, bound: Array) -> bool:
-    """Whether the bound admits nowhere more than `LARGEST` of the output's size."""
-    flat = decoded(one).astype(np.float64)
-    good = flat[np.isfinite(flat)]
-    size = float(np.sqrt(np.mean(good**2))) if good.size else 0.0
-    return bool(np.all(np.asarray(bound) <= LARGEST * size))
 
 
 def _within_spread(

@@ -34,7 +34,17 @@ from gpugoblin.graph.check import check
 from gpugoblin.graph.interpret import last_uses, require_inputs
 from gpugoblin.graph.ir import Graph, Node
 
-__all__ = ["LARGEST", "SAFETY", "Tolerance", "blocks_of", "excess", "measure", "usable", "widened"]
+__all__ = [
+    "LARGEST",
+    "SAFETY",
+    "Tolerance",
+    "blocks_of",
+    "excess",
+    "is_close_to",
+    "measure",
+    "usable",
+    "widened",
+]
 
 Tolerance = tuple[tuple[float, ...], ...]
 """For each output, for each of its blocks: what is allowed, in units of the block's root mean
@@ -177,6 +187,20 @@ def measure(graph: Graph, inputs: Sequence[Array], own: Sequence[Array]) -> Tole
             share = np.where(far == 0, 0.0, np.where(np.isnan(share), np.inf, share))
             found[number] = share if seed == 0 else np.maximum(found[number], share)
     return tuple(tuple(map(float, np.maximum(SAFETY * one, _LEAST))) for one in found)
+
+
+def is_close_to(output: Array, bound: Array) -> bool:
+    """Whether a bound admits nowhere more than `LARGEST` of the size of an output's block.
+
+    Args:
+        bound: float64, broadcasts against `output`.
+    """
+    flat = _floats(output)
+    if flat is None or flat.size == 0:
+        return True
+    starts = blocks_of(flat.size)
+    spread = np.broadcast_to(bound, output.shape).reshape(-1)
+    return bool(np.all(np.maximum.reduceat(spread, starts) <= LARGEST * _sizes(flat, starts)))
 
 
 def usable(tolerance: Tolerance) -> Tolerance:

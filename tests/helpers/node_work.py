@@ -32,6 +32,7 @@ __all__ = [
     "blob_of",
     "check_item",
     "compute_item",
+    "deep_graph",
     "function_graph",
     "load_file",
     "product_graph",
@@ -58,6 +59,15 @@ def function_graph(function: str, *shape: int, dtype: str = "float32") -> Graph:
     builder = GraphBuilder()
     x = builder.input(TensorSpec(dtype, shape))
     return builder.build([builder.add("formula", [x], tree=call_formula(function))])
+
+
+def deep_graph() -> Graph:
+    """tanh(a b) c of 128 rows and columns: its proven bound is far wider than honest results lie
+    apart."""
+    builder = GraphBuilder()
+    a, b, c = (builder.input(TensorSpec("float32", (128, 128))) for _ in range(3))
+    inner = builder.add("formula", [builder.add("matmul", [a, b])], tree=call_formula("tanh"))
+    return builder.build([builder.add("matmul", [inner, c])])
 
 
 def region_of(place: Path, name: str, array: Array, pad: int = 0) -> RegionInput:

@@ -15,7 +15,15 @@ from gpugoblin.graph.builder import GraphBuilder
 from gpugoblin.graph.ir import Graph
 from gpugoblin.plan.microbatches import Slot, micro_batch
 from gpugoblin.verify import spread
-from gpugoblin.verify.spread import LARGEST, blocks_of, excess, measure, usable, widened
+from gpugoblin.verify.spread import (
+    LARGEST,
+    blocks_of,
+    excess,
+    is_close_to,
+    measure,
+    usable,
+    widened,
+)
 from tests.helpers.float32 import evaluate_float32
 
 ROWS, WIDTH, HIDDEN = 16, 24, 64
@@ -166,3 +174,13 @@ def test_zero_and_empty_outputs() -> None:
     other[1][3] = 1e-30
     assert excess(usable(found), own, other) == math.inf
     assert spread.SAFETY > 1
+
+
+def test_a_bound_is_close_only_where_it_is_small_beside_its_own_block() -> None:
+    output = np.concatenate((np.ones(640), np.full(640, 1e-3))).astype(np.float32)
+    assert is_close_to(output, np.float64(1e-6))
+    assert not is_close_to(output, np.float64(1e-4))
+    assert is_close_to(output, 1e-3 * output.astype(np.float64))
+    assert not is_close_to(output, np.where(np.arange(1280) == 7, np.inf, 0.0))
+    assert is_close_to(np.zeros((0, 3), np.float32), np.float64(1))
+    assert is_close_to(np.arange(3), np.float64(1))

@@ -6,7 +6,7 @@ import pytest
 
 from gpugoblin.wire.messages.lease import Exchange
 from server_stub.node.items import build, work_id
-from server_stub.node.state import jobs
+from server_stub.node.state import jobs, tolerances
 from server_stub.node.state.words import Purpose, RunWork
 from server_stub.node.store.sqlite import SqliteTx
 from server_stub.node.work import (
@@ -101,3 +101,13 @@ def test_what_nobody_wants_any_more_is_no_item(leased: tuple[World, str]) -> Non
     for purpose in ("prepare", "check", "recompute", "judge", "compare", "fold", "compute"):
         assert item(world, purpose, 1, lease, lease) is None  # type: ignore[arg-type]
     assert item(world, "check", 99, lease) is None
+
+
+def test_who_judges_knows_what_was_measured(leased: tuple[World, str]) -> None:
+    world, lease = leased
+    job, graph = world.connection.execute("select job, graph from task where id = 1").fetchone()
+    world.handle(lambda step: tolerances.note(step, job, graph, ((1e-6,),)))
+    for purpose in ("recompute", "judge", "compare"):
+        found = item(world, purpose, 1, lease, lease)
+        assert isinstance(found, (Recompute, Compare))
+        assert found.tolerance == ((1e-6,),)

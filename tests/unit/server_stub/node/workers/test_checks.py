@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -15,6 +16,7 @@ from gpugoblin.graph.serialize import encode
 from server_stub.node.work import (
     BlobInput,
     BlobOutput,
+    Checked,
     Compare,
     Describe,
     Described,
@@ -25,9 +27,11 @@ from server_stub.node.work import (
     Recompute,
 )
 from server_stub.node.workers.checks import CheckDesk
+from tests.helpers.float32 import evaluate_float32
 from tests.helpers.node_work import (
     blob_of,
     check_item,
+    deep_graph,
     function_graph,
     load_file,
     product_graph,
@@ -137,6 +141,24 @@ def test_compare(store: BlobStore) -> None:
     assert not agree(one, three)
     assert agree(one, one, with_inputs=False)
     assert not agree(one, two, with_inputs=False)
+
+
+def test_what_a_comparison_measures_is_told_and_used(store: BlobStore) -> None:
+    """Two honest results of a graph whose proven bound says little."""
+    desk = CheckDesk(store)
+    graph = deep_graph()
+    random = np.random.default_rng(2)
+    arrays = [random.standard_normal((128, 128)).astype(np.float32) for _ in range(3)]
+    one, two = (blob_of(store, evaluate_float32(graph, arrays, seed)[0]) for seed in (1, 2))
+    inputs = tuple(blob_of(store, array) for array in arrays)
+    item = Compare("w", encode(graph), "float32", (one,), (two,), 0, inputs)
+    first = desk.do(item)
+    assert isinstance(first, Checked)
+    assert first.accepted
+    assert len(first.tolerance[0]) == 64
+    again = desk.do(msgspec.structs.replace(item, tolerance=first.tolerance))
+    assert isinstance(again, Checked)
+    assert (again.accepted, again.tolerance) == (True, ())
 
 
 def test_fold(tmp_path: Path, store: BlobStore) -> None:

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -15,11 +16,22 @@ from gpugoblin.blobs.chunk import blob_hash
 from gpugoblin.blobs.store import BlobStore
 from gpugoblin.catalog.spec import Array
 from gpugoblin.verify.forms import product_form
-from server_stub.node.work import Compute, Computed
+from server_stub.node.work import Checked, Compute, Computed, Recompute
 from server_stub.node.workers.engine_room import Outcome
 from server_stub.node.workers.finish import Finisher, Job
 from server_stub.node.workers.residents import Resident, Residents
-from tests.helpers.node_work import compute_item, load_file, product_graph, region_of, result_of
+from tests.helpers.float32 import evaluate_float32
+from tests.helpers.node_work import (
+    blob_of,
+    compute_item,
+    deep_graph,
+    kept,
+    load_file,
+    product_graph,
+    recompute_item,
+    region_of,
+    result_of,
+)
 
 READY = Ready("build", "driver", "cpu", "0" * 64, "1" * 64, 1, "none", {})
 A = np.random.default_rng(1).standard_normal((700, 30), dtype=np.float32)
@@ -72,3 +84,36 @@ def test_pieces_after_a_wrong_one_are_not_written(tmp_path: Path, residents: Res
     assert reply.output_blobs == (blob_hash(wrong.tobytes()),)
     assert written[0].any()
     assert not written[500:].any()
+
+
+def test_the_validator_tells_and_uses_what_it_measured(
+    tmp_path: Path, residents: Residents
+) -> None:
+    graph = deep_graph()
+    random = np.random.default_rng(2)
+    arrays = [random.standard_normal((128, 128)).astype(np.float32) for _ in range(3)]
+    own, other = (evaluate_float32(graph, arrays, seed)[0] for seed in (1, 2))
+    store = BlobStore(tmp_path / "store")
+    held: list[Resident] = []
+    for number, array in enumerate(arrays):
+
+        def load(resident: Resident, array: Array = array) -> None:
+            residents.inputs.view(resident.slot)[:] = array.tobytes()
+
+        held.append(residents.acquire(str(number), array.nbytes, load))
+    slot = residents.output(own.nbytes)
+    residents.outputs.view(slot)[:] = own.tobytes()
+    item: Recompute = recompute_item(
+        "t", graph, tuple(region_of(tmp_path, str(n), a) for n, a in enumerate(arrays)),
+        (blob_of(store, other),), (kept("float32", (128, 128)),),
+    )  # fmt: skip
+    finisher = Finisher(residents, store)
+    outcome = Outcome(Done(1, 0.5, 100), READY)
+    first = finisher.finish(Job(item, graph, None, tuple(held), (slot,)), outcome)
+    assert isinstance(first, Checked)
+    assert first.accepted
+    assert len(first.tolerance[0]) == 64
+    known = msgspec.structs.replace(item, tolerance=first.tolerance)
+    again = finisher.finish(Job(known, graph, None, tuple(held), (slot,)), outcome)
+    assert isinstance(again, Checked)
+    assert (again.accepted, again.tolerance) == (True, ())
