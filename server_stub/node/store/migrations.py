@@ -50,8 +50,7 @@ STEPS: Final[Mapping[int, tuple[str, ...]]] = {
         "create table share(job text not null, name text not null, primary key(job, name))"
         " without rowid",
         "create index task_ready on task(executor, lane, turn, id) where state = 'ready'",
-    ),
-    6: (
+        # What was measured of how far honest results of a graph lie apart.
         "create table tolerance(job text not null, graph text not null, measured text not null,"
         " primary key(job, graph)) without rowid",
     ),

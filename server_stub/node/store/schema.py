@@ -11,7 +11,7 @@ from typing import Final
 
 __all__ = ["SCHEMA_VERSION", "STATEMENTS"]
 
-SCHEMA_VERSION: Final = 6
+SCHEMA_VERSION: Final = 5
 
 STATEMENTS: Final[tuple[str, ...]] = (
     "create table meta(key text primary key, value text not null) without rowid",
