@@ -333,6 +333,15 @@ CODES: dict[str, ErrorCode] = {
         what="A machine of the Ray cluster cannot do the item {work}: not all of it is in blobs.",
         next_step="Report this; the task is computed elsewhere.",
     ),
+    "register_no_port": ErrorCode(
+        what="The node has no HTTPS port, so no contributor could reach it.",
+        next_step="Set listen_port (8441 is usual) and listen_host (0.0.0.0) in the configuration.",
+    ),
+    "registered_otherwise": ErrorCode(
+        what="The coordinator has another {what} of this lab: {there}, not {here}.",
+        next_step="Ask the coordinator's operator to register this one; the configuration was left"
+        " as it is.",
+    ),
     # Users.
     "user_exists": ErrorCode(
         what="The user {name!r} has a token {token!r} already.",

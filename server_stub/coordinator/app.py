@@ -6,6 +6,7 @@ form, nonce, handler), each before the next costs anything. Must not: hold a rul
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import random
 from collections import Counter
@@ -25,7 +26,9 @@ from gpugoblin.ids import LabId
 from gpugoblin.wire.codec import decode, encode, message_type
 from gpugoblin.wire.messages.contact import Contact, Demand
 from gpugoblin.wire.messages.enrol import EnrolCode, EnrolMail, EnrolPoll, EnrolStart
+from gpugoblin.wire.messages.probe import Probe, ProbeReply
 from gpugoblin.wire.messages.receipt import ReceiptBatch
+from server_stub.coordinator import probing
 from server_stub.coordinator.gate import Gate, Service, read_body, status_of
 from server_stub.coordinator.handlers import contact, enrol, enrol_mail, node, operator
 from server_stub.coordinator.handlers.common import use_nonce
@@ -34,6 +37,7 @@ from server_stub.coordinator.store import Transaction
 from server_stub.coordinator.watch import CountingApp, watch_routes
 from server_stub.coordinator.web.site import refused_page, site_routes
 from server_stub.coordinator.web.visit import path_of
+from server_stub.web.rates import RequestBuckets
 
 __all__ = ["MESSAGE_ROUTES", "make_app"]
 
@@ -68,6 +72,7 @@ def make_app(service: Service) -> Starlette:
         for path, (struct, handler) in MESSAGE_ROUTES.items()
     ]
     routes.append(Route("/v1/node/revocations", _revocations_endpoint(gate), methods=["GET"]))
+    routes.append(Route("/v1/node/probe", _probe_endpoint(gate), methods=["POST"]))
     routes.append(Route("/v1/status", _status_endpoint(gate), methods=["GET"]))
     return Starlette(
         routes=[*routes, *watch_routes(service, counts), *site_routes(service, gate)],
@@ -100,6 +105,32 @@ def _revocations_endpoint(gate: Gate) -> Endpoint:
         caller = gate.check(request, b"", address, now_s)
         lab = LabId(request.query_params.get("lab", "").replace("\0", "\ufffd"))
         return encode(await _handled(gate.service, node.revocations, now_s, caller, lab))
+
+    return _guarded(answer)
+
+
+def _probe_endpoint(gate: Gate) -> Endpoint:
+    """A look at a lab, for its own node alone, bounded a lab and in all."""
+    buckets = RequestBuckets(probing.RATE)
+    room = asyncio.Semaphore(probing.AT_ONCE)
+    service = gate.service
+
+    async def answer(request: Request) -> bytes:
+        address, now_s = gate.admit(request)
+        kind = message_type(Probe)
+        body = await read_body(request, kind.key, kind.max_bytes, service)
+        caller = gate.check(request, body, address, now_s)
+        question = decode(Probe, body)
+        lab = await _handled(service, node.registered, now_s, caller, question)
+        refused_s = buckets.take(lab.lab, service.clock.monotonic_s())
+        if refused_s:
+            raise CoordinatorError("coordinator_rate_limited", scope="lab", wait_s=refused_s)
+        async with room:
+            seen = await probing.look(lab.address, lab.certificate_sha256)
+        return encode(ProbeReply(
+            lab.lab, lab.address, seen.outcome, seen.took_s, service.clock.wall_s(),
+            service.house.public_key, lab.certificate_sha256,
+        ))  # fmt: skip
 
     return _guarded(answer)
 

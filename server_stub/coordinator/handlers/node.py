@@ -6,11 +6,12 @@ Owns: the booking of receipts, each once, and the lab's signed list of revoked g
 from __future__ import annotations
 
 import random
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from gpugoblin.errors import CoordinatorError, WireError
 from gpugoblin.ids import GrantId, LabId
 from gpugoblin.wire.messages.contact import Demand, DemandReply, Revocations
+from gpugoblin.wire.messages.probe import Probe
 from gpugoblin.wire.messages.receipt import (
     Receipt,
     ReceiptBatch,
@@ -24,9 +25,38 @@ from server_stub.coordinator.house import Caller, House, draw_id
 from server_stub.coordinator.ledger import MICRO, book, booked_on_day, day_of, to_micro
 from server_stub.coordinator.store import Transaction
 
-__all__ = ["demand", "receipts", "revocations"]
+__all__ = ["Registered", "demand", "receipts", "registered", "revocations"]
 
 _Verdict = Literal["booked", "known", "unknown_grant", "wrong_lab", "bad_signature", "over_quota"]
+
+
+class Registered(NamedTuple):
+    """What the operator has registered of a lab."""
+
+    lab: LabId
+    address: str
+    certificate_sha256: str | None
+
+
+def registered(
+    house: House,
+    tx: Transaction,
+    now_s: float,
+    rng: random.Random,
+    caller: Caller,
+    message: Probe,
+) -> Registered:
+    """The lab whose node's key signed the request.
+
+    Raises:
+        CoordinatorError: `coordinator_lab_unknown`.
+    """
+    row = tx.row(
+        "SELECT lab, address, certificate_sha256 FROM lab WHERE public_key = ?", caller.public_key
+    )
+    if row is None:
+        raise CoordinatorError("coordinator_lab_unknown")
+    return Registered(LabId(row[0]), row[1], row[2])
 
 
 def demand(

@@ -14,13 +14,23 @@ from types import ModuleType
 from typing import Final
 
 from gpugoblin.errors import GoblinError
-from server_stub.node.commands import checking, doctor, init, keeping, serve, upgrade, user
+from server_stub.node.commands import (
+    checking,
+    doctor,
+    init,
+    keeping,
+    registering,
+    serve,
+    upgrade,
+    user,
+)
 
 __all__ = ["MODULES", "main", "register"]
 
 MODULES: Final[tuple[ModuleType, ...]] = (
     init,
     serve,
+    registering,
     doctor,
     user,
     keeping,
