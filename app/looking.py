@@ -34,6 +34,7 @@ from app.control.messages import (
     SettingsSet,
     Value,
 )
+from app.control.texts import _
 from gpugoblin.errors import AgentError
 from gpugoblin.units import format_bytes
 
@@ -115,7 +116,7 @@ def _why(options: argparse.Namespace, control: ControlClient) -> int:
     for card in cards:
         print(words.why(card, time.time()))
     if not cards:
-        print("This agent has no card to lend.")
+        print(_("This agent has no card to lend."))
     return 0
 
 
@@ -182,7 +183,7 @@ def _history(options: argparse.Namespace, control: ControlClient) -> int:
     if options.csv is not None:
         rows = list(_all_rows(control))
         _write_csv(options.csv, rows)
-        print(f"Wrote {len(rows)} stretches to {options.csv}.")
+        print(_("Wrote {n} stretches to {file}.").format(n=len(rows), file=options.csv))
         return 0
     since_s = max(0.0, time.time() - options.days * DAY_S)
     by: Literal["run", "day"] = "run" if options.runs else "day"
@@ -194,7 +195,7 @@ def _history(options: argparse.Namespace, control: ControlClient) -> int:
     for row in rows:
         print(_row_line(row, is_day=not options.runs))
     if not rows:
-        print("Nothing was lent in this time.")
+        print(_("Nothing was lent in this time."))
     return 0
 
 
@@ -225,11 +226,14 @@ def _write_csv(path: Path, rows: Iterable[HistoryRow]) -> None:
 def _row_line(row: HistoryRow, *, is_day: bool) -> str:
     begin = datetime.fromtimestamp(row.begin_s)
     when = f"{begin:%Y-%m-%d}" if is_day else f"{begin:%Y-%m-%d %H:%M}"
-    about = "about " if row.energy_source == "estimate" else ""
-    peak = "" if row.peak_c is None else f", at most {row.peak_c:.0f} °C"
-    lab = "" if is_day else f" for {row.lab}"
-    return (
-        f"{when}  card {row.card}{lab}: {row.tasks} tasks, {row.busy_s / 3600:.2f} h computing, "
-        f"{about}{row.energy_wh / 1000:.3f} kWh ({row.cost:.2f} {row.currency}), "
-        f"{format_bytes(row.bytes_received)} received, {format_bytes(row.bytes_sent)} sent{peak}"
-    )
+    about = _("about ") if row.energy_source == "estimate" else ""
+    peak = "" if row.peak_c is None else _(", at most {c:.0f} °C").format(c=row.peak_c)
+    lab = "" if is_day else _(" for {lab}").format(lab=row.lab)
+    return _(
+        "{when}  card {card}{lab}: {tasks} tasks, {hours:.2f} h computing, {about}{energy:.3f} kWh"
+        " ({cost:.2f} {currency}), {received} received, {sent} sent{peak}"
+    ).format(
+        when=when, card=row.card, lab=lab, tasks=row.tasks, hours=row.busy_s / 3600, about=about,
+        energy=row.energy_wh / 1000, cost=row.cost, currency=row.currency,
+        received=format_bytes(row.bytes_received), sent=format_bytes(row.bytes_sent), peak=peak,
+    )  # fmt: skip

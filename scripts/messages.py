@@ -18,7 +18,7 @@ from babel.messages.catalog import Catalog
 from babel.messages.extract import extract
 from babel.messages.pofile import read_po, write_po
 
-from app.control import texts, words
+from app.control import retold, texts, words
 from server_stub.coordinator.web import languages
 from server_stub.coordinator.web.messages import extracted
 
@@ -35,7 +35,8 @@ def main() -> int:
 def app_texts() -> list[str]:
     """Every text of the window and of the commands, in English, sorted."""
     found: set[str] = set()
-    for path in [*sorted((APP / "ui").rglob("*.py")), *sorted((APP / "control").glob("*.py"))]:
+    spoken = [*sorted((APP / "ui").rglob("*.py")), *sorted((APP / "control").glob("*.py"))]
+    for path in [*spoken, APP / "looking.py"]:
         with io.BytesIO(path.read_bytes()) as source:
             for _line, text, _comments, _context in extract("python", source, keywords={"_": None}):
                 found.add(text if isinstance(text, str) else text[0])
@@ -51,7 +52,8 @@ def _tables() -> Iterable[str]:
     for table in (words.REASONS, words._ENDS, words._GIVEN_BACK, words._WHY, words._DOING):
         yield from table.values()
     yield from words.LINES.values()
-    yield from words._DAYS
+    yield from words.DAYS
+    yield from (*retold.FINDINGS, *retold.COUNTS, retold._UNTIL, *retold.SUBJECTS.values())
     for now, later in words._ASKS.values():
         yield from (now, later)
     for page in (settings.WHEN, settings.HOW_MUCH, settings.LABS):

@@ -10,6 +10,7 @@ from typing import Literal
 
 from app.control import words
 from app.control.messages import CardItem
+from app.control.texts import _
 
 __all__ = ["Verb", "outcome", "settled"]
 
@@ -27,24 +28,32 @@ def settled(verb: Verb, card: CardItem) -> bool:
 
 def outcome(verb: Verb, cards: Iterable[CardItem], now_s: float) -> list[str]:
     """One line a card: what happened, and when it takes effect. `now_s`: Unix seconds."""
-    return [f"Card {card.card}: {_sentence(verb, card, now_s)}" for card in cards]
+    return [
+        _("Card {card}: {sentence}").format(card=card.card, sentence=_sentence(verb, card, now_s))
+        for card in cards
+    ]
 
 
 def _sentence(verb: Verb, card: CardItem, now_s: float) -> str:
-    until = "until you resume"
+    until = _("until you resume")
     if card.until_s is not None:
-        until = f"until {words.clock_time(card.until_s)}, or until you resume"
+        moment = words.clock_time(card.until_s)
+        until = _("until {moment}, or until you resume").format(moment=moment)
     if verb in ("pause", "stop"):
-        done = "paused" if verb == "pause" else "stopped, and its grants are given up"
+        if verb == "pause":
+            done = _("paused, {until}.").format(until=until)
+        else:
+            done = _("stopped, and its grants are given up, {until}.").format(until=until)
         if settled(verb, card):
-            return f"{done}, {until}. Its engine is gone and its memory is free."
-        return f"{done}, {until}. Its engine is ending now."
+            return f"{done} {_('Its engine is gone and its memory is free.')}"
+        return f"{done} {_('Its engine is ending now.')}"
     if verb == "finish":
         if card.ruling == "STOP":
-            return f"it had no task, so it is paused already, {until}."
-        return f"its running task is the last one; when that is done it is paused, {until}."
+            return _("it had no task, so it is paused already, {until}.").format(until=until)
+        return _("its running task is the last one; when that is done it is paused, {until}."
+                 ).format(until=until)  # fmt: skip
     if card.ruling == "STOP":
-        return f"resumed, but {words.card_sentence(card, now_s)}."
+        return _("resumed, but {sentence}.").format(sentence=words.card_sentence(card, now_s))
     if card.doing == "stopped":
-        return "lends again: its engine starts."
-    return f"lends again: {words.card_sentence(card, now_s)}."
+        return _("lends again: its engine starts.")
+    return _("lends again: {sentence}.").format(sentence=words.card_sentence(card, now_s))

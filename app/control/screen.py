@@ -19,6 +19,8 @@ from app.control.messages import (
     LeaseItem,
     TotalsItem,
 )
+from app.control.retold import finding_lines
+from app.control.texts import _
 from gpugoblin.units import format_bytes, format_flops, format_seconds
 
 __all__ = ["print_findings", "print_status"]
@@ -93,11 +95,12 @@ def print_findings(findings: Sequence[Finding], console: Console | None = None) 
     out = console or Console(highlight=False)
     rows: list[tuple[str, str]] = []
     for finding in findings:
-        mark = "[green]well[/green]    " if finding.is_well else "[red]not well[/red]"
-        subject = finding.subject.removeprefix("probe_")
-        rows.append((mark, f"{subject}: {escape(finding.what)}"))
-        if finding.next_step and not finding.is_well:
-            rows.append((" " * 8, escape(finding.next_step)))
+        well = f"[green]{_('well')}[/green]    "
+        mark = well if finding.is_well else f"[red]{_('not well')}[/red]"
+        what, fix = finding_lines(finding)
+        rows.append((mark, escape(what)))
+        if fix:
+            rows.append((" " * 8, escape(fix)))
     if not out.is_terminal:  # in a pipe a line stays one line
         for mark, text in rows:
             out.print(f"{mark}  {text}", soft_wrap=True)

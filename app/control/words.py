@@ -15,6 +15,7 @@ from app.control.texts import _
 from gpugoblin.units import format_bytes, format_seconds
 
 __all__ = [
+    "DAYS",
     "LINES",
     "REASONS",
     "card_sentence",
@@ -141,7 +142,7 @@ _ASKS: Final = {
     "coordinator": (", asks the coordinator now", ", asks the coordinator again in {time}"),
 }
 
-_DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 LINES: Final[Mapping[str, str]] = {
     "agent_started": "The agent runs. State: {state}. Control: {control}.",
@@ -233,7 +234,7 @@ def when(moment_s: float, now_s: float) -> str:
     if days == 1:
         return _("tomorrow {time}").format(time=text)
     if 0 < days < 7:
-        return f"{_(_DAYS[moment.weekday()])} {text}"
+        return f"{_(DAYS[moment.weekday()])} {text}"
     return moment.strftime("%Y-%m-%d %H:%M")
 
 
@@ -264,7 +265,7 @@ def why_sentence(card: CardItem, now_s: float) -> str:
 
 def _moment(moment_s: float) -> str:
     moment = datetime.fromtimestamp(moment_s)
-    return f"{_(_DAYS[moment.weekday()])} {moment:%H:%M}"
+    return f"{_(DAYS[moment.weekday()])} {moment:%H:%M}"
 
 
 def reasons(items: tuple[ReasonItem, ...]) -> str:

@@ -12,6 +12,7 @@ from typing import Final, Literal, TypeAlias
 
 from app.control import words
 from app.control.messages import AgentItem, CardItem, Item, NoticeItem, TotalsItem
+from app.control.retold import fields_retold
 from app.control.texts import _
 from gpugoblin.units import format_bytes, format_flops
 
@@ -151,7 +152,7 @@ def totals_line(items: Mapping[str, Item]) -> str:
 def notice_line(notice: NoticeItem) -> str:
     """The words of a notice; those of an agent of another version are shown as codes."""
     try:
-        return words.line(notice.code, notice.fields)
+        return words.line(notice.code, fields_retold(notice.fields))
     except (LookupError, ValueError):
         return notice.code.replace("_", " ")
 

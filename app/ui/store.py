@@ -6,7 +6,7 @@ the last changes. Must not: check a value; the agent does, and its refusal is sh
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from PySide6.QtCore import QObject, Signal
@@ -53,7 +53,10 @@ class Store(QObject):
         self._file_read_at_s = 0.0
         self._link = link
         self._undo: list[dict[str, Value]] = []
+        self._is_waiting = False
+        self._queue: list[tuple[dict[str, Value], Callable[[], object]]] = []
         link.connected.connect(self.read)
+        link.away.connect(self._forget)
         link.changed.connect(self._look)
 
     @property
@@ -84,20 +87,33 @@ class Store(QObject):
         found = self.settings.get(name)
         return found is not None and self.values.get("profile") in found.fixed_by
 
-    def _send(self, values: Mapping[str, Value], done: object) -> None:
+    def _send(self, values: Mapping[str, Value], done: Callable[[], object]) -> None:
+        """Sends a change, after the answer to the one before: only that says the next revision."""
+        if self._is_waiting:
+            self._queue.append((dict(values), done))
+            del self._queue[:-MAX_UNDO]
+            return
         request = SettingsSet(self._link.number(), self._revision, dict(values))
 
         def answered(answer: Answer) -> None:
+            self._is_waiting = False
             if isinstance(answer, Refused):
                 self.refused.emit(f"{answer.what} {answer.next_step}")
                 self._read_values()
             elif isinstance(answer, SettingsAre):
-                if callable(done):
-                    done()
+                done()
                 self._take(answer)
+            if self._queue:
+                self._send(*self._queue.pop(0))
 
-        if not self._link.ask(request, answered):
+        self._is_waiting = self._link.ask(request, answered)
+        if not self._is_waiting:
             self.changed.emit()  # shows again what holds
+
+    def _forget(self) -> None:
+        """The agent went, and with it what it was asked."""
+        self._is_waiting = False
+        self._queue.clear()
 
     def read(self) -> None:
         """Asks for everything, unless there is no agent: then it is asked for when there is one."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from PySide6.QtCore import QSize, Qt
+from PySide6.QtCore import Qt
 from PySide6.QtGui import QCloseEvent, QKeySequence, QShortcut, QShowEvent
 from PySide6.QtWidgets import (
     QHBoxLayout,
@@ -44,7 +44,9 @@ PAGE_NAMES: Final = (
     "now", "when", "how_much", "labs", "history", "privacy", "account", "help",
 )  # fmt: skip
 NEWS_MS: Final = 12_000
-SIDEBAR_SPACE_PX: Final = 12
+SIDEBAR_SPACE_PX: Final = 56
+"""What the style puts around a name."""
+MOST_SIDEBAR_PX: Final = 220
 
 
 class Window(QMainWindow):
@@ -107,8 +109,12 @@ class Window(QMainWindow):
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
-        # As wide as its longest word in this language, now that the style is known.
-        self._list.setFixedWidth(self._list.sizeHintForColumn(0) + SIDEBAR_SPACE_PX)
+        # As wide as its longest name in this language, now that the style is known; a name that
+        # would take too much of the window wraps.
+        measure = self._list.fontMetrics()
+        widest = max(measure.horizontalAdvance(page.title) for page in self.pages.values())
+        wanted = widest + SIDEBAR_SPACE_PX
+        self._list.setFixedWidth(min(wanted, MOST_SIDEBAR_PX))
         self._turned(self._list.currentRow())
 
     def closeEvent(self, event: QCloseEvent) -> None:
@@ -137,7 +143,9 @@ class Window(QMainWindow):
         self._list.setObjectName("sidebar")
         self._list.setAccessibleName(_("Pages"))
         self._list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self._list.setIconSize(QSize(20, 20))
+        self._list.setWordWrap(True)
+        self._list.setResizeMode(QListWidget.ResizeMode.Adjust)
+        self._list.setTextElideMode(Qt.TextElideMode.ElideNone)
         for place, name in enumerate(PAGE_NAMES):
             page = self.pages[name]
             self._list.addItem(page.title)

@@ -118,6 +118,7 @@ class AccountStep(Step):
         column.addLayout(_row(self._digits, self._sign_in))
         self._answer = paragraph("")
         self._answer.setObjectName("quiet")
+        self._answer.hide()
         column.addWidget(self._answer)
         self.column.addWidget(part)
         return part
@@ -149,6 +150,10 @@ class AccountStep(Step):
         self._state.setText(line)
         self._state.setVisible(bool(line))
 
+    def _reply(self, line: str) -> None:
+        self._answer.setText(line)
+        self._answer.show()
+
     def _poll(self) -> None:
         link = self.context.link
         link.ask(EnrolPoll(link.number()), self._told)
@@ -167,16 +172,16 @@ class AccountStep(Step):
         if not mailbox:
             self._mailbox.setFocus()
             return
-        self._answer.setText(_("The letter is on its way …"))
+        self._reply(_("The letter is on its way …"))
         request = SigninBegin(link.number(), mailbox, wanted_language())
         if not link.ask(request, self._began):
-            self._answer.setText(_("The agent does not run."))
+            self._reply(_("The agent does not run."))
 
     def _began(self, answer: Answer) -> None:
         if isinstance(answer, Refused):
-            self._answer.setText(f"{answer.what} {answer.next_step}")
+            self._reply(f"{answer.what} {answer.next_step}")
             return
-        self._answer.setText(
+        self._reply(
             _("A letter went to {mailbox}. Type its code above.").format(
                 mailbox=self._mailbox.text().strip()
             )
@@ -188,15 +193,15 @@ class AccountStep(Step):
         if not code:
             self._digits.setFocus()
         elif not link.ask(SigninCode(link.number(), code), self._finished):
-            self._answer.setText(_("The agent does not run."))
+            self._reply(_("The agent does not run."))
 
     def _finished(self, answer: Answer) -> None:
         if isinstance(answer, Refused):
-            self._answer.setText(f"{answer.what} {answer.next_step}")
+            self._reply(f"{answer.what} {answer.next_step}")
             self._digits.selectAll()
             self._digits.setFocus()
         else:
-            self._answer.setText(_("The code is right. The machine joins the network now."))
+            self._reply(_("The code is right. The machine joins the network now."))
 
 
 def _column(part: QWidget) -> QVBoxLayout:

@@ -63,6 +63,7 @@ class CardsStep(Step):
         self._none.setWordWrap(True)
         self._hint = paragraph("")
         self._hint.setObjectName("quiet")
+        self._hint.hide()
         self._list = QVBoxLayout()
         self.column.addLayout(self._list)
         for widget in (self._none, self._hint, self._effect):
@@ -140,9 +141,10 @@ class CardsStep(Step):
         chosen = [row for row in rows if row.lend.isChecked()]
         if not chosen:
             self._hint.setText(_("One card stays lent; to lend nothing, pause it in the tray."))
+            self._hint.show()
             self._show_chosen()
             return
-        self._hint.setText("")
+        self._hint.hide()
         names = () if len(chosen) == len(rows) else tuple(map(_name, chosen))
         self.context.store.set({"cards.lend": names})
         self._preview()

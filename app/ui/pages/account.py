@@ -46,7 +46,7 @@ class AccountPage(Page):
         self._enrol = QPushButton(_("Enroll this machine"))
         self._enrol.clicked.connect(self._begin)
         form = QFormLayout()
-        form.setRowWrapPolicy(QFormLayout.RowWrapPolicy.WrapLongRows)
+        form.setRowWrapPolicy(QFormLayout.RowWrapPolicy.WrapAllRows)
         self._coordinator, self._fingerprint, self._build = (paragraph("") for _place in range(3))
         form.addRow(_("Coordinator"), self._coordinator)
         form.addRow(_("Fingerprint of this machine"), self._fingerprint)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from PySide6.QtGui import QFontDatabase
+from PySide6.QtGui import QFontDatabase, QTextCursor
 from PySide6.QtWidgets import QFileDialog, QHBoxLayout, QPlainTextEdit, QPushButton
 
 from app.control import words
 from app.control.messages import Answer, Doctor, Item, Logs, LogsAre, ProbeItem, Report
+from app.control.retold import finding_lines
 from app.control.texts import _
 from app.ui.facts import cards_of
 from app.ui.pages.page import Context, Page, heading, paragraph
@@ -76,14 +77,17 @@ class HelpPage(Page):
             self._log.setPlainText(
                 "\n".join(f"{words.clock_time(one.at_s)}  {one.text}" for one in answer.lines)
             )
+            # The cursor, too: it is what the page brings into sight when the log has the focus.
+            self._log.moveCursor(QTextCursor.MoveOperation.End)
             bar = self._log.verticalScrollBar()
             bar.setValue(bar.maximum())
         elif isinstance(answer, Report):
             lines = []
             for one in answer.findings:
-                lines.append(f"{'✓' if one.is_well else '✗'} {one.subject}: {one.what}")
-                if one.next_step and not one.is_well:
-                    lines.append(f"    {one.next_step}")
+                what, fix = finding_lines(one)
+                lines.append(f"{'✓' if one.is_well else '✗'} {what}")
+                if fix:
+                    lines.append(f"    {fix}")
             self._found.setText("\n".join(lines))
 
     def _save(self) -> None:

@@ -99,9 +99,11 @@ class HistoryPage(Page):
         for widget in (QLabel(_("Show")), self._what, QLabel(_("of the last")), self._span):
             row.addWidget(widget)
         row.addStretch(1)
-        row.addWidget(self._save)
         self.column.addLayout(row)
-        self.column.addWidget(self._sums)
+        sums = QHBoxLayout()
+        sums.addWidget(self._sums, 1)
+        sums.addWidget(self._save)
+        self.column.addLayout(sums)
         self.column.addWidget(self._bars)
         self.column.addWidget(self._table, 1)
 

@@ -30,6 +30,7 @@ class NowPage(Page):
         self._picture = QLabel()
         self._headline = QLabel()
         self._headline.setObjectName("headline")
+        self._headline.setWordWrap(True)
         self._line = paragraph("")
         self._pause = QPushButton(_("Pause all"))
         self._pause.clicked.connect(lambda: context.actions.pause())

@@ -55,6 +55,14 @@ class Page(QScrollArea):
     def show_items(self, items: Mapping[str, Item]) -> None:
         """Shows what there is to see of the agent now; {} while there is none."""
 
+    def focusNextPrevChild(self, forth: bool) -> bool:
+        """Tab goes on, and what has the focus then is seen, a large field too."""
+        moved = super().focusNextPrevChild(forth)
+        here = self.focusWidget()
+        if here is not None and here is not self:
+            self.ensureWidgetVisible(here)
+        return moved
+
     def come_to_front(self) -> None:
         """The page is looked at from now on: what is asked for only then is asked for."""
 

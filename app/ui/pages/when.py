@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from PySide6.QtWidgets import QButtonGroup, QHBoxLayout, QPushButton, QRadioButton
+from PySide6.QtWidgets import QButtonGroup, QGridLayout, QPushButton, QRadioButton
 
 from app.control import words
 from app.control.messages import Item
@@ -98,15 +98,16 @@ class WhenPage(SettingsPage):
             return
         self.context.store.set({SPANS: spans, "profile": "custom"})
 
-    def _quick_buttons(self) -> QHBoxLayout:
-        row = QHBoxLayout()
-        for name, spans in (
+    def _quick_buttons(self) -> QGridLayout:
+        grid = QGridLayout()
+        quick = (
             (_("Every hour"), ()),
             (_("Nights and weekends"), ("mon-fri 19:00-07:00", "sat,sun 00:00-24:00")),
             (_("Nights"), ("daily 22:00-07:00",)),
-        ):
+        )
+        for place, (name, spans) in enumerate(quick):
             button = QPushButton(name)
             button.clicked.connect(lambda _on, spans=spans: self._painted(hours_of(spans)))
-            row.addWidget(button)
-        row.addStretch(1)
-        return row
+            grid.addWidget(button, place // 2, place % 2)
+        grid.setColumnStretch(2, 1)
+        return grid

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from PySide6.QtCore import Qt
+from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import (
     QFrame,
     QGridLayout,
@@ -25,6 +26,8 @@ from app.ui.facts import CardView
 __all__ = ["CardPanel"]
 
 _ICON_PX = 40
+FACTS_A_ROW = 2
+"""Three are wider than a window of 800 in Russian."""
 
 
 class CardPanel(QFrame):
@@ -86,9 +89,10 @@ class CardPanel(QFrame):
         act, card = self._actions, self._card
         row = QHBoxLayout()
         self._resume = _button(_("Resume"), lambda: act.resume(card))
-        self._pause = QToolButton()
+        self._pause = _PauseButton()
         self._pause.setText(_("Pause"))
         self._pause.setAccessibleName(_("Pause"))
+        self._pause.setAccessibleDescription(_("The arrow key down opens more choices."))
         self._pause.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextOnly)
         self._pause.setPopupMode(QToolButton.ToolButtonPopupMode.MenuButtonPopup)
         self._pause.clicked.connect(lambda: act.pause(card))
@@ -114,13 +118,24 @@ class CardPanel(QFrame):
                 widget.deleteLater()
         self._facts.clear()
         for place, name in enumerate(names):
-            row, column = divmod(place, 3)
+            row, column = divmod(place, FACTS_A_ROW)
             label, value = QLabel(name), QLabel()
             label.setObjectName("quiet")
             self._grid.addWidget(label, row, column * 2)
             self._grid.addWidget(value, row, column * 2 + 1)
             self._grid.setColumnStretch(column * 2 + 1, 1)
             self._facts[name] = value
+
+
+class _PauseButton(QToolButton):
+    """A button whose arrow opens its menu; the arrow key does so, too."""
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if event.key() == Qt.Key.Key_Down:
+            # Not `showMenu`, which would hold this event until the menu is closed.
+            self.menu().popup(self.mapToGlobal(self.rect().bottomLeft()))
+        else:
+            super().keyPressEvent(event)
 
 
 def _button(text: str, act: Callable[[], None]) -> QPushButton:

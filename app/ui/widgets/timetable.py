@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from PySide6.QtCore import QLocale, QPoint, QRect, QSize, Qt, Signal
+from PySide6.QtCore import QPoint, QRect, QSize, Qt, Signal
 from PySide6.QtGui import (
     QColor,
     QFocusEvent,
@@ -20,6 +20,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
+from app.control import words
 from app.control.texts import _
 from app.ui.widgets.hours import DAY_HOURS, WEEK_HOURS, Week
 
@@ -179,4 +180,4 @@ class Timetable(QWidget):
 
 
 def _day_name(day: int) -> str:
-    return QLocale().standaloneDayName(day + 1, QLocale.FormatType.ShortFormat)
+    return _(words.DAYS[day])

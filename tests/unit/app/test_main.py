@@ -161,7 +161,7 @@ def test_status_and_doctor_of_a_running_agent(
     assert statuses == [0, 0]
     out = capsys.readouterr().out
     assert "waiting for work" in out
-    assert "well      coordinator" in out
+    assert "well      Coordinator" in out
 
 
 def test_the_console_needs_its_word_and_its_coordinator(

@@ -62,7 +62,7 @@ def test_findings_with_their_fix_and_without_markup() -> None:
     ]
     print_findings(findings, Console(file=out, width=200))
     assert "[red]room[/red]" in out.getvalue()
-    assert "not well  sandbox: No bwrap.\n          Install bubblewrap." in out.getvalue()
+    assert "not well  Walls: No bwrap.\n          Install bubblewrap." in out.getvalue()
 
 
 def test_on_a_narrow_terminal_a_finding_goes_on_below_itself_and_in_a_pipe_on_its_line() -> None:
@@ -70,8 +70,8 @@ def test_on_a_narrow_terminal_a_finding_goes_on_below_itself_and_in_a_pipe_on_it
     screen, pipe = io.StringIO(), io.StringIO()
     print_findings(findings, Console(file=screen, width=30, force_terminal=True, color_system=None))
     first, second, *_ = screen.getvalue().splitlines()
-    assert first.startswith("well      idle: one two")
+    assert first.startswith("well      Presence: one two")
     assert second.startswith(" " * 10)
     assert second.strip() in findings[0].what
     print_findings(findings, Console(file=pipe, width=30))
-    assert pipe.getvalue() == f"well      idle: {findings[0].what}\n"
+    assert pipe.getvalue() == f"well      Presence: {findings[0].what}\n"

@@ -65,3 +65,17 @@ def test_profiles_fix_what_they_decide(context: Context, until: Until) -> None:
     context.store.set({"profile": "custom"})
     until(lambda: not context.store.is_fixed("hours.spans"))
     assert not context.store.is_fixed("heat.card_stop_c")
+
+
+def test_changes_in_quick_succession_all_hold(
+    context: Context, served: ServedAgent, until: Callable[[Callable[[], bool]], None]
+) -> None:
+    refused: list[str] = []
+    store = context.store
+    store.refused.connect(refused.append)
+    for percent in (90, 80, 70):
+        store.set({"duty.percent": percent})
+    store.set({"profile": "nights"})
+    until(lambda: store.values.get("profile") == "nights")
+    assert served.agent.values["duty.percent"] == 70
+    assert refused == []

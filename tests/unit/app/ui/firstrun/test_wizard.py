@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
-import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
-from app.control.messages import EnrolPoll, SelfTest, SettingsSet, SigninBegin, SigninCode
+from app.control.messages import EnrolPoll, SelfTest, SigninBegin, SigninCode
 from app.ui.actions import Actions
 from app.ui.autostart import Autostart
 from app.ui.firstrun.account import AccountStep
-from app.ui.firstrun.cards import CardsStep
 from app.ui.firstrun.progress import DONE, STEPS, Progress
-from app.ui.firstrun.steps import ProfileStep, StartStep
 from app.ui.firstrun.wizard import Wizard
 from app.ui.link import Link
 from app.ui.pages.page import Context
@@ -24,31 +21,6 @@ from app.ui.store import Store
 from tests.helpers.served_agent import ServedAgent
 
 Until = Callable[[Callable[[], bool]], None]
-
-
-@pytest.fixture
-def served(qapp: object, short_path: Path) -> Iterator[ServedAgent]:
-    with ServedAgent("troubles", short_path / "control") as agent:
-        yield agent
-
-
-@pytest.fixture
-def progress(tmp_path: Path) -> Progress:
-    return Progress(tmp_path / "first-run")
-
-
-def wizard_of(context: Context, tmp_path: Path, progress: Progress, qtbot: QtBot) -> Wizard:
-    wizard = Wizard(context, Autostart("gpugoblin app", tmp_path / "autostart"), progress)
-    qtbot.addWidget(wizard)
-    context.link.changed.connect(wizard.show_items)
-    wizard.show_items(context.link.items)
-    wizard.come_up()
-    return wizard
-
-
-@pytest.fixture
-def wizard(context: Context, tmp_path: Path, progress: Progress, qtbot: QtBot) -> Wizard:
-    return wizard_of(context, tmp_path, progress, qtbot)
 
 
 def focused() -> object:
@@ -114,57 +86,15 @@ def test_it_can_be_left_at_any_page_and_goes_on_there(
         assert again.step == name
 
 
-def test_cards_are_measured_one_after_another_and_chosen(
-    wizard: Wizard, served: ServedAgent, until: Until
-) -> None:
-    wizard.open("cards")
-    step = step_of(wizard, CardsStep)
-    assert isinstance(step, CardsStep)
-    until(lambda: all("Measured" in row.result.text() for row in step.rows.values()))
-    assert "12 Tflop/s" in step.rows[1].result.text()
-    assert [one.card for one in served.asked if isinstance(one, SelfTest)] == [0, 1]
-    until(lambda: step._effect.text().startswith("Right now this would lend"))
-    step.rows[0].lend.click()
-    until(lambda: served.agent.values["cards.lend"] == (step.rows[1].identity,))
-    step.rows[1].lend.click()
-    assert step.rows[1].lend.isChecked(), "one card stays"
-    assert "pause" in step._hint.text()
-
-
-def test_a_profile_says_what_it_would_mean_now(
-    wizard: Wizard, served: ServedAgent, until: Until
-) -> None:
-    wizard.open("profile")
-    step = step_of(wizard, ProfileStep)
-    assert isinstance(step, ProfileStep)
-    assert step.choices["away"].isChecked(), "the default"
-    until(lambda: "would lend nothing" in step._effect.text())
-    step.choices["always"].click()
-    until(lambda: "(slowly)" in step._effect.text())
-    until(lambda: any(isinstance(one, SettingsSet) for one in served.asked))
-    assert served.agent.values["profile"] == "always"
-
-
-def test_the_last_page_switches_the_login_and_says_what_is_missing(
-    wizard: Wizard, tmp_path: Path
-) -> None:
-    wizard.open("start")
-    step = step_of(wizard, StartStep)
-    assert isinstance(step, StartStep)
-    assert "not known to the network" in step._state.text()
-    step.switch.click()
-    assert list((tmp_path / "autostart").iterdir())
-    step.switch.click()
-    assert not list((tmp_path / "autostart").iterdir())
-
-
 def test_without_an_agent_every_page_can_be_walked(
     qapp: object, tmp_path: Path, progress: Progress, qtbot: QtBot
 ) -> None:
     link = Link(tmp_path / "nobody")
     store = Store(link, link)
     context = Context(link, store, Actions(link, lambda _: None), lambda _: None)
-    wizard = wizard_of(context, tmp_path, progress, qtbot)
+    wizard = Wizard(context, Autostart("x", tmp_path / "autostart"), progress)
+    qtbot.addWidget(wizard)
+    wizard.come_up()
     wizard.show_items({}, "No agent listens.")
     assert wizard._away.isVisible()
     for name in STEPS[1:]:

@@ -25,7 +25,7 @@ def page(context: Context, qtbot: QtBot) -> HelpPage:
 def test_the_doctor_names_the_fix(page: HelpPage, until: Until) -> None:
     page._examine()
     until(lambda: "Free disk space." in page._found.text())
-    assert "✓ coordinator" in page._found.text()
+    assert "✓ Coordinator" in page._found.text()
 
 
 def test_the_log_is_read_when_the_page_is_looked_at_and_saved(
