@@ -20,7 +20,11 @@ from tests.helpers.desktop import private_bus, x_server
 from tests.helpers.served_agent import ServedAgent
 from tests.helpers.tray_host import Desk, Host, menu_with, run, until
 
-pytest.importorskip("PySide6.QtWidgets", reason="PySide6 or a library of the desktop is missing")
+pytest.importorskip(
+    "PySide6.QtWidgets",
+    reason="PySide6 or a library of the desktop is missing",
+    exc_type=ImportError,  # a missing library is none of a missing module
+)
 if not shutil.which("Xvfb") or not shutil.which("dbus-daemon"):
     pytest.skip("Debian's packages xvfb and dbus-daemon are missing", allow_module_level=True)
 

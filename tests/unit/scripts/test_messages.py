@@ -15,7 +15,11 @@ import pytest
 from app.control.texts import CATALOGS, LANGUAGES
 
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
-pytest.importorskip("PySide6.QtWidgets", reason="PySide6 or a library of the desktop is missing")
+pytest.importorskip(
+    "PySide6.QtWidgets",
+    reason="PySide6 or a library of the desktop is missing",
+    exc_type=ImportError,  # a missing library is none of a missing module
+)
 
 OTHERS = sorted(set(LANGUAGES) - {"en"})
 FIELDS = re.compile(r"\{[^}]*\}")

@@ -9,7 +9,11 @@ from pathlib import Path
 import pytest
 
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
-pytest.importorskip("PySide6.QtWidgets", reason="PySide6 or a library of the desktop is missing")
+pytest.importorskip(
+    "PySide6.QtWidgets",
+    reason="PySide6 or a library of the desktop is missing",
+    exc_type=ImportError,  # a missing library is none of a missing module
+)
 
 from pytestqt.qtbot import QtBot
 
