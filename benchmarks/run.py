@@ -33,6 +33,7 @@ AREAS: dict[str, tuple[str, ...]] = {
     "lending": ("lending_input", "lending_stop", "lending_agent"),
     "zoo": ("zoo",),
     "desktop": ("window",),
+    "node": ("node_ray",),
 }
 
 

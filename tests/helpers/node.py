@@ -9,7 +9,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import uvloop
@@ -167,7 +167,7 @@ class LabNode:
         self.loop: asyncio.AbstractEventLoop
         self.service: Service
 
-    def __enter__(self) -> LabNode:
+    def __enter__(self) -> Self:
         self._thread.start()
         self._ready.wait()
         if self._error is not None:

@@ -62,6 +62,8 @@ PING_S: Final = 5.0
 REST_S: Final = (1.0, 30.0)
 """Between two tries with one machine: the first pause, and the longest."""
 HAND_CALLS: Final = 32
+_SHORT: Final = 20
+_LONG: Final = 200
 
 log = logging.getLogger("gpugoblin.node.ray")
 
@@ -70,7 +72,11 @@ T = TypeVar("T")
 
 @dataclass(slots=True, eq=False)
 class _Held:
-    """One machine of the cluster and its actor."""
+    """One machine of the cluster and its actor.
+
+    Args:
+        fell: done, with the reason, when an item has found the actor dead.
+    """
 
     machine: str
     processors: int
@@ -81,6 +87,7 @@ class _Held:
     not_before_s: float = 0.0
     items: dict[str, asyncio.Task[None]] = field(default_factory=dict)
     carrying: asyncio.Lock = field(default_factory=asyncio.Lock)
+    fell: asyncio.Future[str] | None = None
 
 
 class Bridge:
@@ -137,7 +144,7 @@ class Bridge:
         self._say_seats()
         while True:
             try:
-                nodes = await asyncio.wait_for(asyncio.to_thread(self._ray.nodes), ANSWER_S)
+                nodes = await _within(asyncio.to_thread(self._ray.nodes), ANSWER_S)
             except Exception as cause:  # as above, and TimeoutError
                 raise _unreachable(self._config, cause) from cause
             found = {n["NodeID"]: n["Resources"] for n in nodes if n["Alive"]}
@@ -170,8 +177,12 @@ class Bridge:
         reason = "the worker on it ended"
         try:
             await self._begin(held)
+            held.fell = asyncio.get_running_loop().create_future()
             while True:
-                await asyncio.sleep(PING_S)
+                await asyncio.wait([held.fell], timeout=PING_S)
+                if held.fell.done():
+                    reason = held.fell.result()
+                    break
                 await _within(held.hand.ping.remote(), ANSWER_S)
         except asyncio.CancelledError:
             raise
@@ -212,6 +223,9 @@ class Bridge:
         if held.life is not None:
             held.life.cancel()
             held.life = None
+        if was_seat is not None:
+            log.warning("the machine %s is not used now: %s", held.machine[:12], reason)
+            self._say_seats()  # first, so that nothing is given to it again
         for name, task in list(held.items.items()):
             task.cancel()
             self.say(Lost(name, reason[:2000]))
@@ -219,10 +233,7 @@ class Bridge:
         hand, held.hand = held.hand, None
         if hand is not None:
             with contextlib.suppress(Exception):  # it is gone already
-                await asyncio.wait_for(asyncio.to_thread(self._ray.kill, hand), ANSWER_S)
-        if was_seat is not None:
-            log.warning("the machine %s is not used now: %s", held.machine[:12], reason)
-            self._say_seats()
+                await _within(asyncio.to_thread(self._ray.kill, hand), ANSWER_S)
 
     # -- items ------------------------------------------------------------------------------
 
@@ -247,9 +258,12 @@ class Bridge:
             reply = failed(work.work, error)
         except asyncio.CancelledError:
             raise
-        except Exception as cause:  # whatever Ray raises: `_live` is about to see it, too
-            if held.items.pop(work.work, None) is not None:
-                self.say(Lost(work.work, _plain(cause)))
+        except Exception as cause:  # whatever Ray raises
+            if _is_of_call(cause):
+                if held.items.pop(work.work, None) is not None:
+                    self.say(Lost(work.work, _plain(cause)))
+            elif held.fell is not None and not held.fell.done():
+                held.fell.set_result(_plain(cause))  # `_live` says what is lost
             return
         if held.items.pop(work.work, None) is not None:
             self.say(Answer(reply))
@@ -317,10 +331,17 @@ def _where(bridge: Bridge) -> str:
     return bridge.config.address
 
 
+def _is_of_call(cause: BaseException) -> bool:
+    """Whether a method raised it, so that the actor lives."""
+    return any(kind.__name__ == "RayTaskError" for kind in type(cause).__mro__)
+
+
 def _plain(cause: BaseException) -> str:
-    """One line of what Ray says."""
+    """One line of what Ray says: of a method's error the last, of Ray's own the first."""
     lines = [line.strip() for line in str(cause).splitlines() if line.strip()]
-    return (lines[-1] if lines else type(cause).__name__)[:500]
+    if not lines:
+        return type(cause).__name__
+    return lines[-1 if _is_of_call(cause) or len(lines[0]) < _SHORT else 0][:_LONG]
 
 
 def _unreachable(config: BridgeConfig, cause: BaseException) -> NodeError:
@@ -329,7 +350,17 @@ def _unreachable(config: BridgeConfig, cause: BaseException) -> NodeError:
 
 
 async def _within(ref: Awaitable[T], limit_s: float) -> T:
-    return await asyncio.wait_for(_value(ref), limit_s)
+    """The value, or TimeoutError. Not `wait_for`: in Python 3.11 that may swallow a cancellation."""
+    task = asyncio.ensure_future(_value(ref))
+    try:
+        done, _ = await asyncio.wait({task}, timeout=limit_s)
+    except asyncio.CancelledError:
+        task.cancel()
+        raise
+    if not done:
+        task.cancel()
+        raise TimeoutError
+    return task.result()
 
 
 async def _value(ref: Awaitable[T]) -> T:
@@ -364,7 +395,7 @@ async def _serve(connection: socket.socket, config: BridgeConfig) -> int:
     status = 0
     jobs: list[asyncio.Task[None]] = []
     try:
-        await asyncio.wait_for(asyncio.to_thread(bridge.connect), START_S)
+        await _within(asyncio.to_thread(bridge.connect), START_S)
         jobs = [
             asyncio.create_task(_listen(bridge, reader)),
             asyncio.create_task(bridge.watch()),
@@ -381,7 +412,7 @@ async def _serve(connection: socket.socket, config: BridgeConfig) -> int:
         for job in jobs:
             job.cancel()
         with contextlib.suppress(Exception):
-            await asyncio.wait_for(bridge.close(), ANSWER_S)
+            await _within(bridge.close(), ANSWER_S)
         with contextlib.suppress(OSError):
             await writer.drain()
         writer.close()

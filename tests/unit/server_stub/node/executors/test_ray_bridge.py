@@ -208,8 +208,8 @@ def test_what_a_lost_machine_had_is_said_once(tmp_path: Path) -> None:
         case.bridge.order(Do("a", item(case.put(b"x"))))
         await case.until(lambda: any(name == "run" for _, name, _ in case.ray.calls))
         del case.ray.machines["a"]
-        await case.until(lambda: case.seats() == [])
         Desk.hold.set()
+        await case.until(lambda: case.seats() == [])
         await case.until(lambda: any(isinstance(one, Lost) for one in case.said))
         case.bridge.order(Do("a", item(work="compute.2.l")))
         await case.until(lambda: sum(isinstance(one, Lost) for one in case.said) == 2)
