@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["GIB", "KIB", "MIB", "format_bytes", "format_flops", "format_seconds"]
+__all__ = ["GIB", "KIB", "MIB", "format_bytes", "format_flops", "format_ratio", "format_seconds"]
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -38,3 +38,10 @@ def format_seconds(duration_s: float) -> str:
         return f"{minutes} min {seconds} s"
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes} min"
+
+
+def format_ratio(ratio: float) -> str:
+    """`0.51234` -> `0.512`; what is below a thousandth is said to be so."""
+    if 0 < ratio < 0.001:
+        return "under 0.001"
+    return f"{ratio:.3g}" if ratio < 1000 else f"{ratio:,.0f}"

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from rich.table import Table
 
 from gpugoblin.shown.tables import html_table, plain, rich_table
-from gpugoblin.units import format_bytes, format_seconds
+from gpugoblin.units import format_bytes, format_ratio, format_seconds
 from gpugoblin.wire.messages.job import GraphTolerance
 from gpugoblin.wire.messages.summary import JobSummary
 
@@ -82,7 +82,8 @@ class SummaryView:
             ("moved", f"{format_bytes(info.bytes_sent)} out, "
              f"{format_bytes(info.bytes_received)} in"),
             ("time", self.time()),
-            ("gain", f"{found.gain:.3g} over the node alone (estimate {info.plan.gain:.3g})"),
+            ("gain", f"{format_ratio(found.gain)} over the node alone "
+             f"(estimate {format_ratio(info.plan.gain)})"),
         ]  # fmt: skip
         if info.tolerances:
             rows.append(("tolerance", tolerance_text(info.tolerances)))

@@ -49,6 +49,7 @@ from server_stub.node.state.words import Rules
 from server_stub.node.store import migrations
 from server_stub.node.store.sqlite import SqliteStore, connect
 from server_stub.node.tickets import Tickets
+from server_stub.node.web.site import site_routes
 from server_stub.node.workrunner import Pool
 
 __all__ = ["Service", "StateDir", "open_state", "pool_config", "serve", "tls_files"]
@@ -197,9 +198,9 @@ class Service:
         if tcp is not None:
             self.tls = await asyncio.to_thread(tls_files, settings)
             devices = Devices(self.node, self.tickets)
-            front = devices.front(
-                application([*devices.routes(), *watch.routes(), *clients.routes()])
-            )
+            pages = site_routes(self.node) if settings.pages else []
+            routes = [*devices.routes(), *watch.routes(), *clients.routes(), *pages]
+            front = devices.front(application(routes))
             door = servers.Door(
                 self._front(front), tcp, (self.tls.certificate, self.tls.key), limit
             )

@@ -37,6 +37,10 @@ SETTINGS: Final = declare(
     Setting("tls_certificate", "path", "", "", "PEM file of a certificate; empty: one is made."),
     Setting("tls_key", "path", "", "", "PEM file of its key."),
     Setting(
+        "pages", "bool", True, "",
+        "Whether HTTPS also serves the pages for researchers, who sign in with their token.",
+    ),
+    Setting(
         "socket_files", "bool", False, "",
         "Whether all who may open the socket may name files; else the node's user and root only.",
     ),

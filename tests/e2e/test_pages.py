@@ -6,7 +6,6 @@ scripts switched on (so that what the policy forbids would be seen), axe-core fo
 
 from __future__ import annotations
 
-import shutil
 import signal
 from collections.abc import Iterator
 from typing import Any
@@ -16,15 +15,10 @@ import pytest
 from gpugoblin.wire.keys import make_key
 from gpugoblin.wire.messages.enrol import EnrolStart, EnrolStartReply
 from gpugoblin.wire.signing import public_key_bytes
+from tests.helpers.browser import Reader, serious_faults, the_chromium
 from tests.helpers.coordinator import write_config
 from tests.helpers.coordinator_process import Party, Server
 from tests.helpers.mailbox import Mailboxes
-
-playwright = pytest.importorskip("playwright.sync_api", reason="the extra `browser` is missing")
-axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="as above")
-CHROMIUM = shutil.which("chromium")
-if CHROMIUM is None:
-    pytest.skip("Debian's package chromium is missing", allow_module_level=True)
 
 # Chromium's own threads and processes are ended by playwright, after the last test of this file.
 pytestmark = pytest.mark.timeout(240)
@@ -57,59 +51,21 @@ def server(boxes: Mailboxes, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Any]:
-    with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(
-            executable_path=CHROMIUM,
-            args=["--no-sandbox", "--disable-gpu", "--disable-background-networking"],
-        )
-        yield browser
-        browser.close()
+    yield from the_chromium()
 
 
-class Reader:
-    """Somebody with a browser; keeps what the browser complains about."""
-
-    def __init__(self, chromium: Any, server: Server, **options: Any) -> None:
-        self.context = chromium.new_context(ignore_https_errors=True, **options)
-        self.page = self.context.new_page()
-        self.base = server.address
-        self.complaints: list[str] = []
-        self.page.on("console", self._heard)
-        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
-
-    def _heard(self, message: Any) -> None:
-        # A refused form answers with 4xx on purpose, and Chromium says so.
-        if "Failed to load resource" not in message.text:
-            self.complaints.append(message.text)
-
-    def open(self, path: str) -> int:
-        reply = self.page.goto(self.base + path)
-        assert reply.status == 200, path
-        return sum(
-            entry["size"]
-            for entry in self.page.evaluate(
-                "() => performance.getEntriesByType('resource')"
-                ".concat(performance.getEntriesByType('navigation'))"
-                ".map(one => ({size: one.decodedBodySize}))"
-            )
-        )
-
-    def sign_in(self, mailbox: str, boxes: Mailboxes) -> None:
-        self.open("/signin")
-        self.page.fill("#mailbox", mailbox)
-        self.page.click("main button")
-        self.page.fill("#code", boxes.code(mailbox))
-        self.page.click("main button")
-        assert self.page.url.endswith("/account")
-
-    def close(self) -> None:
-        self.context.close()
-        assert self.complaints == []
+def sign_in(reader: Reader, mailbox: str, boxes: Mailboxes) -> None:
+    reader.open("/signin")
+    reader.page.fill("#mailbox", mailbox)
+    reader.page.click("main button")
+    reader.page.fill("#code", boxes.code(mailbox))
+    reader.page.click("main button")
+    assert reader.page.url.endswith("/account")
 
 
 @pytest.fixture
 def reader(chromium: Any, server: Server) -> Iterator[Reader]:
-    found = Reader(chromium, server)
+    found = Reader(chromium, server.address)
     yield found
     found.close()
 
@@ -117,9 +73,9 @@ def reader(chromium: Any, server: Server) -> Iterator[Reader]:
 def test_from_a_mail_address_to_a_lab_and_a_machine(
     chromium: Any, server: Server, boxes: Mailboxes
 ) -> None:
-    ann, boss = Reader(chromium, server), Reader(chromium, server)
-    ann.sign_in(ANN, boxes)
-    boss.sign_in(BOSS, boxes)
+    ann, boss = Reader(chromium, server.address), Reader(chromium, server.address)
+    sign_in(ann, ANN, boxes)
+    sign_in(boss, BOSS, boxes)
     server.run("operator", "add", BOSS)
     _apply(ann)
     boss.open("/operator")
@@ -151,8 +107,10 @@ def test_pages_hold_for_everybody(
     chromium: Any, server: Server, boxes: Mailboxes, scheme: str, width: int
 ) -> None:
     """No page is wider than the screen, heavy, or closed to people who do not see it."""
-    reader = Reader(chromium, server, color_scheme=scheme, viewport={"width": width, "height": 800})
-    reader.sign_in(BOSS, boxes)
+    reader = Reader(
+        chromium, server.address, color_scheme=scheme, viewport={"width": width, "height": 800}
+    )
+    sign_in(reader, BOSS, boxes)
     server.run("operator", "add", BOSS)
     for path in OPEN + OWN + STAFF:
         assert reader.open(path) <= MAX_PAGE_BYTES, path
@@ -164,23 +122,18 @@ def test_pages_hold_for_everybody(
 def test_pages_are_accessible(chromium: Any, server: Server, boxes: Mailboxes) -> None:
     # axe is put into the page by the test, which our policy rightly forbids to everybody else.
     for scheme in ("light", "dark"):
-        reader = Reader(chromium, server, bypass_csp=True, color_scheme=scheme)
-        reader.sign_in(BOSS, boxes)
+        reader = Reader(chromium, server.address, bypass_csp=True, color_scheme=scheme)
+        sign_in(reader, BOSS, boxes)
         server.run("operator", "add", BOSS)
         for path in OPEN + OWN + STAFF:
             reader.open(path)
-            found = axe.Axe().run(reader.page)
-            serious = [
-                (one["id"], one["nodes"][0]["html"])
-                for one in found.response["violations"]
-                if one["impact"] in ("serious", "critical")
-            ]
+            serious = serious_faults(reader)
             assert serious == [], (scheme, path)
         reader.close()
 
 
 def test_without_scripts_everything_works(chromium: Any, server: Server, boxes: Mailboxes) -> None:
-    reader = Reader(chromium, server, java_script_enabled=False)
+    reader = Reader(chromium, server.address, java_script_enabled=False)
     reader.page.goto(server.address + "/signin")
     reader.page.fill("#mailbox", ANN)
     reader.page.click("main button")
@@ -192,7 +145,7 @@ def test_without_scripts_everything_works(chromium: Any, server: Server, boxes: 
 
 
 def test_what_was_typed_survives_a_refusal(reader: Reader, boxes: Mailboxes) -> None:
-    reader.sign_in(ANN, boxes)
+    sign_in(reader, ANN, boxes)
     reader.open("/machines")
     reader.page.fill("#code", "BCDF-GHJK")
     reader.page.fill("#fingerprint", "1234")

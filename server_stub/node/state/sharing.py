@@ -84,11 +84,11 @@ def array_of(tx: Tx, user: User, array: str) -> arrays.ArrayRow:
     raise NodeError("unknown_array", array=array)
 
 
-def visible(tx: Tx, user: User) -> tuple[JobInfo, ...]:
-    """Every job that a user may see, the newest first."""
+def visible(tx: Tx, user: User, most: int = jobs.MAX_SHOWN) -> tuple[JobInfo, ...]:
+    """Every job that a user may see, the newest first; of very many, so many."""
     found = tx.rows(
         f"select id from job where {_SEEN} order by created_s desc, id limit ?",  # noqa: S608
-        (*_seen(user), jobs.MAX_SHOWN),
+        (*_seen(user), most),
     )
     return tuple(jobs.info(tx, job) for (job,) in found)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpugoblin.units import GIB, format_bytes, format_flops, format_seconds
+from gpugoblin.units import GIB, format_bytes, format_flops, format_ratio, format_seconds
 
 
 @pytest.mark.parametrize(
@@ -28,3 +28,9 @@ def test_flops(count: float, text: str) -> None:
 )
 def test_seconds(duration_s: float, text: str) -> None:
     assert format_seconds(duration_s) == text
+
+
+def test_ratios() -> None:
+    assert [format_ratio(one) for one in (0.0, 1e-9, 0.51234, 2.0, 12345.6)] == [
+        "0", "under 0.001", "0.512", "2", "12,346",
+    ]  # fmt: skip

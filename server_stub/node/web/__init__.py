@@ -1,0 +1,1 @@
+"""The lab node's pages for researchers: rendered here, readable without JavaScript."""
