@@ -350,7 +350,7 @@ def _unreachable(config: BridgeConfig, cause: BaseException) -> NodeError:
 
 
 async def _within(ref: Awaitable[T], limit_s: float) -> T:
-    """The value, or TimeoutError. Not `wait_for`: in Python 3.11 that may swallow a cancellation."""
+    """The value, or TimeoutError. Not `wait_for`: in Python 3.11 it may swallow a cancellation."""
     task = asyncio.ensure_future(_value(ref))
     try:
         done, _ = await asyncio.wait({task}, timeout=limit_s)
