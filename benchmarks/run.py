@@ -32,7 +32,7 @@ AREAS: dict[str, tuple[str, ...]] = {
     "training": ("training_curves", "plan_stages", "large_algebra"),
     "lending": ("lending_input", "lending_stop", "lending_agent"),
     "zoo": ("zoo",),
-    "desktop": ("window",),
+    "desktop": ("window", "package"),
     "node": ("node_ray",),
 }
 

@@ -145,7 +145,7 @@ class DebianRoot:
 
     def files(self) -> set[str]:
         """Every path in it, without those that packages and their manager keep books in."""
-        found = set()
+        found: set[str] = set()
         for folder, _folders, names in os.walk(self.root):
             place = "/" + os.path.relpath(folder, self.root).removeprefix(".")
             found.update(f"{place.rstrip('/')}/{name}" for name in [*names, *_folders])
