@@ -111,6 +111,17 @@ CODES: dict[str, ErrorCode] = {
         what="The job {job} belongs to {owner}, who lets you see it only.",
         next_step="Ask {owner}, or an administrator of the lab.",
     ),
+    "quota_disk": ErrorCode(
+        what="{owner} would have {needed} on the lab node, promised results included; the quota is"
+        " {limit}.",
+        next_step="Delete jobs whose results you have fetched (`job.delete()`), or ask an"
+        " administrator for `gpugoblin node quota set`.",
+    ),
+    "quota_tasks": ErrorCode(
+        what="{owner} would have {needed} tasks that are not done; the quota is {limit}.",
+        next_step="Wait for jobs of yours, cancel some, or ask an administrator for"
+        " `gpugoblin node quota set`.",
+    ),
     "share_too_wide": ErrorCode(
         what="A job can be shared with {limit} users by name; these are {count}.",
         next_step="Share it with the whole lab: `job.share(lab=True)`.",

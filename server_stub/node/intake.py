@@ -19,7 +19,7 @@ from gpugoblin.ids import fresh_id
 from gpugoblin.wire.messages.job import ArrayCreate
 from server_stub.node import results
 from server_stub.node.node import Node
-from server_stub.node.state import arrays
+from server_stub.node.state import arrays, quotas
 from server_stub.node.state.arrays import ArrayRow, NewArray
 from server_stub.node.state.words import Step
 from server_stub.node.submission import describe_again
@@ -33,7 +33,7 @@ async def create(node: Node, user: User, message: ArrayCreate) -> ArrayRow:
     """Knows an input array; the equal one of this user is given again.
 
     Raises:
-        NodeError: `file_not_local`, `array_differs`, `body_too_large`.
+        NodeError: `file_not_local`, `array_differs`, `body_too_large`, `quota_disk`.
         StoreError: the file is unreadable or truncated, or there is no room for the bytes.
     """
     spec = TensorSpec(message.dtype, message.shape)
@@ -84,7 +84,14 @@ async def _begin_upload(node: Node, user: User, message: ArrayCreate, spec: Tens
     await asyncio.to_thread(
         require_space, node.settings.arrays_root, spec.nbytes, node.settings.reserve_bytes
     )
-    row = await node.handle(lambda step: arrays.add_input(step, new))
+
+    def begin(step: Step) -> ArrayRow:
+        row = arrays.add_input(step, new)
+        if row.id == array:
+            quotas.require(step, user.name)
+        return row
+
+    row = await node.handle(begin)
     if row.id == array:
         await asyncio.to_thread(Path(row.path).touch, 0o600)
     return row

@@ -45,6 +45,8 @@ STATUS: Final = {
     "token_expired": 401,
     "not_permitted": 403,
     "not_the_owner": 403,
+    "quota_disk": 403,
+    "quota_tasks": 403,
     "not_found": 404,
     "method_not_allowed": 405,
     "unknown_array": 404,

@@ -27,6 +27,7 @@ __all__ = [
     "as_info",
     "complete_outputs",
     "discarded",
+    "kept_bytes",
     "load",
     "move_own",
     "of_job",
@@ -168,6 +169,16 @@ def move_own(step: Step, root: PurePath) -> int:
             )
             moved += 1
     return moved
+
+
+def kept_bytes(tx: Tx, owner: str) -> int:
+    """What the node keeps, or has promised to keep, of an owner's uploads and results."""
+    rows = tx.rows(
+        "select dtype, shape from array where owner = ? and ours = 1"
+        " and (complete = 1 or path != '')",
+        (owner,),
+    )
+    return sum(math.prod(json.loads(shape)) * DTYPES[dtype].itemsize for dtype, shape in rows)
 
 
 def complete_outputs(step: Step, job: str) -> None:

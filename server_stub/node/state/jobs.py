@@ -17,7 +17,7 @@ from gpugoblin.errors import NodeError
 from gpugoblin.ids import GraphHash, JobId
 from gpugoblin.wire.messages.job import JobInfo, LostWork, PlanReply, VerifiedBy
 from gpugoblin.wire.messages.task import Constraints
-from server_stub.node.state import arrays, ended, events, lanes, tolerances
+from server_stub.node.state import arrays, ended, events, lanes, quotas, tolerances
 from server_stub.node.state.words import FinishJob, Step
 from server_stub.node.store.protocol import Row, Tx
 from server_stub.node.training import rows as trainings
@@ -171,7 +171,8 @@ def submit(step: Step, new: NewJob) -> tuple[str, bool]:
         its id, and whether it was there already.
 
     Raises:
-        NodeError: `job_name_taken`: the name belongs to another computation.
+        NodeError: `job_name_taken`: the name belongs to another computation; `quota_disk`,
+            `quota_tasks`.
     """
     if new.name is not None:
         row = step.tx.one(
@@ -193,6 +194,7 @@ def submit(step: Step, new: NewJob) -> tuple[str, bool]:
         arrays.add(step, array, job=job, number=number)
     events.note(step, job, "submitted")
     events.note(step, job, "started")
+    quotas.require(step, new.owner)
     if new.plan.tasks == 0:
         step.emit(FinishJob(job))
     return job, False

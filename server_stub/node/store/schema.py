@@ -96,6 +96,8 @@ STATEMENTS: Final[tuple[str, ...]] = (
     # state/sharing.py
     "create table share(job text not null, name text not null, primary key(job, name))"
     " without rowid",
+    # state/quotas.py: what a user may take; the row of the empty name is for everybody else
+    "create table quota(owner text primary key, disk_bytes integer, tasks integer) without rowid",
     # state/lanes.py: whose turn it is
     "create table lane(number integer primary key, owner text not null unique,"
     " weight integer not null default 1)",

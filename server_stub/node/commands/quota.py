@@ -1,0 +1,71 @@
+"""`gpugoblin node quota`: what each user may take, and whose turns count for more."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+
+from gpugoblin.errors import NodeError
+from gpugoblin.units import format_bytes
+from server_stub.node.commands.common import Commands, add, changing
+from server_stub.node.state import lanes, quotas
+
+__all__ = ["register"]
+
+ALL = "everybody"
+
+
+def register(commands: Commands) -> None:
+    text = "what each user may take of the node"
+    quota = commands.add_parser("quota", help=text, description=text)
+    actions = quota.add_subparsers(dest="quota_command", required=True, metavar="COMMAND")
+    setting = add(actions, "set", _set, "limit a user, or everybody who has no limit of the own")
+    setting.add_argument("name", help=f"of a user, or `{ALL}`")
+    setting.add_argument("--disk-gb", type=_limit, help="for uploads and results, in 10^9 bytes")
+    setting.add_argument("--tasks", type=_limit, help="that are not done yet, of all jobs")
+    setting.add_argument("--weight", type=int, help="turns for one turn of the others (1 to 1000)")
+    add(actions, "show", _show, "list limits, and what is used")
+
+
+def _limit(text: str) -> float:
+    """A number, or `none`, which is said as -1."""
+    return -1.0 if text == "none" else float(text)
+
+
+def _changed(before: int | None, given: float | None, factor: int) -> int | None:
+    if given is None:
+        return before
+    return None if given == -1.0 else int(given * factor)
+
+
+def _set(arguments: argparse.Namespace) -> int:
+    owner = quotas.EVERYBODY if arguments.name == ALL else arguments.name
+    if owner == quotas.EVERYBODY and arguments.weight is not None:
+        raise NodeError(
+            "parameter_invalid", name="weight", value=arguments.weight, reason="it is one user's"
+        )
+    with changing(arguments) as tx:
+        limits = quotas.own_limits(tx, owner)
+        limits = replace(
+            limits,
+            disk_bytes=_changed(limits.disk_bytes, arguments.disk_gb, 10**9),
+            tasks=_changed(limits.tasks, arguments.tasks, 1),
+        )
+        quotas.set_limits(tx, owner, limits)
+        if arguments.weight is not None:
+            lanes.set_weight(tx, owner, arguments.weight)
+    return _show(arguments)
+
+
+def _show(arguments: argparse.Namespace) -> int:
+    with changing(arguments) as tx:
+        found = quotas.listed(tx)
+    for name, limits, use in found:
+        disk = "no limit" if limits.disk_bytes is None else format_bytes(limits.disk_bytes)
+        tasks = "no limit" if limits.tasks is None else limits.tasks
+        if name == quotas.EVERYBODY:
+            print(f"{ALL}: disk {disk}, tasks {tasks}")
+        else:
+            has = format_bytes(use.disk_bytes)
+            print(f"{name}: disk {has} of {disk}, tasks {use.tasks} of {tasks}")
+    return 0

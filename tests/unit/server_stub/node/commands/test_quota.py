@@ -1,0 +1,30 @@
+"""Quotas on the command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from server_stub.node.commands import main
+
+__all__: list[str] = []
+
+
+def test_limits_are_set_kept_and_removed(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def say(*words: str) -> str:
+        assert main(["quota", *words, "--config", str(config)]) == 0
+        return capsys.readouterr().out
+
+    assert say("show") == ""
+    assert say("set", "ann", "--disk-gb", "2", "--weight", "3").startswith("ann: disk ")
+    say("set", "ann", "--tasks", "500")
+    (line,) = say("show").splitlines()
+    assert "GB" in line or "GiB" in line
+    assert line.endswith("tasks 0 of 500")
+    assert say("set", "everybody", "--tasks", "9").startswith("everybody: disk no limit, tasks 9\n")
+    assert say("set", "ann", "--tasks", "none").splitlines()[1].endswith("tasks 0 of 9")
+    for name, weight in (("ann", "0"), ("everybody", "2")):
+        words = ["quota", "set", name, "--weight", weight, "--config", str(config)]
+        assert main(words) == 1
+        assert "[parameter_invalid]" in capsys.readouterr().err

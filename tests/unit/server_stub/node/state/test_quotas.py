@@ -1,0 +1,93 @@
+"""Quotas: what is promised counts, what is over is refused whole, and says whose and how much."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpugoblin.errors import NodeError
+from server_stub.node.state import arrays, jobs, quotas
+from server_stub.node.state.quotas import Limits, Use
+from server_stub.node.state.words import Step
+from server_stub.node.store.sqlite import SqliteTx
+from tests.simulation.world import Shape, World
+
+__all__: list[str] = []
+
+
+def limit(world: World, owner: str, limits: Limits) -> None:
+    world.handle(lambda step: quotas.set_limits(step.tx, owner, limits))
+
+
+def begin(world: World, name: str, count: int, owner: str = "ann") -> str:
+    return world.submit(Shape(count, 1, "product"), owner=owner, name=name)
+
+
+def counts(world: World) -> tuple[int, ...]:
+    found: tuple[int, ...] = world.connection.execute(
+        "select (select count(*) from job), (select count(*) from array),"
+        " (select count(*) from event)"
+    ).fetchone()
+    return found
+
+
+def test_a_job_over_the_tasks_is_refused_and_leaves_nothing(world: World) -> None:
+    limit(world, "ann", Limits(tasks=10))
+    job = begin(world, "one", 6)
+    before = counts(world)
+    with pytest.raises(NodeError) as caught:
+        begin(world, "two", 5)
+    assert caught.value.code == "quota_tasks"
+    assert "ann would have 11 tasks" in caught.value.what
+    assert "10" in caught.value.what
+    assert counts(world) == before
+    begin(world, "three", 4)
+    begin(world, "theirs", 100, owner="bob")
+    world.handle(lambda step: jobs.cancel(step, job))
+    begin(world, "four", 6)
+
+
+def test_results_count_from_the_moment_they_are_promised(world: World) -> None:
+    # A result of `world` has 2 float32 for each task.
+    limit(world, "ann", Limits(disk_bytes=100))
+    job = begin(world, "one", 10)
+    assert quotas.used_by(SqliteTx(world.connection), "ann") == Use(80, 10)
+    with pytest.raises(NodeError) as caught:
+        begin(world, "two", 3)
+    assert caught.value.code == "quota_disk"
+    begin(world, "three", 2)
+    world.handle(lambda step: jobs.delete(step, job))
+    assert quotas.used_by(SqliteTx(world.connection), "ann") == Use(16, 2)
+
+
+def test_an_upload_counts_whole_from_its_begin(world: World) -> None:
+    new = arrays.NewArray(
+        "array_up", "ann", "upload", "raw", "/x", "", 0, "float32", (25,), "1" * 64, 0, False, True,
+    )  # fmt: skip
+    limit(world, "ann", Limits(disk_bytes=99))
+
+    def add(step: Step) -> None:
+        arrays.add(step, new)
+        quotas.require(step, "ann")
+
+    with pytest.raises(NodeError):
+        world.handle(add)
+    limit(world, "ann", Limits(disk_bytes=100))
+    world.handle(add)
+
+
+def test_everybody_s_limits_hold_for_who_has_no_own(world: World) -> None:
+    limit(world, quotas.EVERYBODY, Limits(disk_bytes=1000, tasks=5))
+    limit(world, "ann", Limits(tasks=50))
+    tx = SqliteTx(world.connection)
+    assert quotas.limits_of(tx, "ann") == Limits(1000, 50)
+    assert quotas.limits_of(tx, "bob") == Limits(1000, 5)
+    assert quotas.own_limits(tx, "ann") == Limits(None, 50)
+    begin(world, "mine", 6)
+    with pytest.raises(NodeError):
+        begin(world, "theirs", 6, owner="bob")
+    limit(world, quotas.EVERYBODY, Limits())
+    begin(world, "theirs", 6, owner="bob")
+    assert [name for name, _, _ in quotas.listed(tx)] == ["", "ann", "bob"]
+    for wrong in (Limits(tasks=-2), Limits(disk_bytes=1 << 62)):
+        with pytest.raises(NodeError):
+            limit(world, "ann", wrong)
