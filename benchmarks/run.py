@@ -33,7 +33,7 @@ AREAS: dict[str, tuple[str, ...]] = {
     "lending": ("lending_input", "lending_stop", "lending_agent"),
     "zoo": ("zoo",),
     "desktop": ("window", "package"),
-    "node": ("node_ray",),
+    "node": ("node_fairness", "node_ray"),
 }
 
 

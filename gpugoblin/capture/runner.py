@@ -34,6 +34,7 @@ class SubmitOptions(TypedDict, total=False):
         assurance: `full` or `audited`.
         where: what a card must have, from `gg.where(min_memory=...)`.
         priority: from -100 to 100; more is sooner.
+        parent: name or id of a job of yours; cancelling that one cancels this one.
         force: run it on the grid although the estimate says that this is slower.
     """
 
@@ -44,6 +45,7 @@ class SubmitOptions(TypedDict, total=False):
     assurance: str
     where: object
     priority: int
+    parent: str
     force: bool
 
 

@@ -184,7 +184,7 @@ class Job:
         return arrays[number]
 
     def cancel(self) -> None:
-        """Asks the node to stop. Cards are freed at once.
+        """Asks the node to stop, and all jobs whose parent it is. Cards are freed at once.
 
         What is verified is kept for a week: the same computation under the same name goes on from
         there. `delete` lets go of it at once.

@@ -113,6 +113,7 @@ def submission(
         "priority": options.get("priority", 0),
         "block_axis": block_axis,
         "force": options.get("force", False),
+        "parent": options.get("parent"),
     }
     try:
         return msgspec.convert(fields, JobSubmit)

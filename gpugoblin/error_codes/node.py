@@ -122,6 +122,10 @@ CODES: dict[str, ErrorCode] = {
         next_step="Wait for jobs of yours, cancel some, or ask an administrator for"
         " `gpugoblin node quota set`.",
     ),
+    "parent_ended": ErrorCode(
+        what="The parent {job} has failed or was cancelled, so its children are not begun.",
+        next_step="Submit the parent again first, or submit this job without a parent.",
+    ),
     "share_too_wide": ErrorCode(
         what="A job can be shared with {limit} users by name; these are {count}.",
         next_step="Share it with the whole lab: `job.share(lab=True)`.",

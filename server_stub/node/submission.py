@@ -230,7 +230,7 @@ async def _begin(
         numeric_class=message.numeric_class, assurance=message.assurance,
         executor=choice.executor, constraints=message.constraints, priority=message.priority,
         block_axis=message.block_axis, limits=write_limits(choice.limits),
-        speculative=node.settings.speculative_depth, plan=choice.reply,
+        speculative=node.settings.speculative_depth, plan=choice.reply, parent=message.parent,
     )  # fmt: skip
     return await begin(node, new, message.outputs, choice.plan)
 

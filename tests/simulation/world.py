@@ -302,6 +302,7 @@ class World:
     def submit(
         self, shape: Shape, *, executor: str = "grid", speculative: int = 0, name: str = "job",
         numeric_class: str = "float32", owner: str = "alice", priority: int = 0,
+        parent: str | None = None,
     ) -> str:  # fmt: skip
         import msgspec
 
@@ -320,7 +321,7 @@ class World:
             inputs=(source.id,), outputs=(output,), numeric_class=numeric_class, assurance="full",
             executor=executor,
             constraints=Constraints(sandbox="none"), priority=priority, block_axis=None,
-            limits="{}", speculative=speculative, plan=plan,
+            limits="{}", speculative=speculative, plan=plan, parent=parent,
         )  # fmt: skip
 
         def begin(step: Step) -> str:

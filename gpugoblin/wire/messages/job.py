@@ -88,7 +88,10 @@ class OutputSave(Struct, frozen=True, forbid_unknown_fields=True):
 
 @message("job.submit", sender="client", receiver="node", max_bytes=4 * 1024 * 1024)
 class JobSubmit(Struct, frozen=True, forbid_unknown_fields=True):
-    """A graph over whole arrays. The node's planner splits it."""
+    """A graph over whole arrays. The node's planner splits it.
+
+    `parent`: the job, by name or id, with which this one is cancelled.
+    """
 
     graph: Annotated[bytes, Meta(max_length=1024 * 1024)]
     inputs: Annotated[tuple[ArrayIdField, ...], Meta(max_length=256)]
@@ -103,6 +106,7 @@ class JobSubmit(Struct, frozen=True, forbid_unknown_fields=True):
     block_axis: Annotated[int, Meta(ge=0, le=7)] | None = None
     force: bool = False
     dry_run: bool = False
+    parent: JobName | None = None
 
 
 @message("job.plan", sender="node", receiver="client", max_bytes=256 * 1024)

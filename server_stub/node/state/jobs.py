@@ -69,6 +69,7 @@ class NewJob:
     limits: str
     speculative: int
     plan: PlanReply
+    parent: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,17 +205,28 @@ def _insert(step: Step, job: str, new: NewJob) -> None:
     step.tx.change(
         "insert into job(id, owner, name, state, graph, content, inputs, numeric_class, assurance,"
         " executor, constraints, priority, block_axis, limits, speculative, plan, tasks,"
-        " created_s, started_s, lane, sequence) values(?, ?, ?, 'running', ?, ?, ?, ?, ?, ?, ?, ?,"
-        " ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        " created_s, started_s, lane, sequence, parent) values(?, ?, ?, 'running', ?, ?, ?, ?, ?,"
+        " ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             job, new.owner, new.name, new.graph_hash, new.content, json.dumps(list(new.inputs)),
             new.numeric_class, new.assurance, new.executor,
             msgspec.json.encode(new.constraints).decode(), new.priority, new.block_axis,
             new.limits, new.speculative, msgspec.json.encode(new.plan).decode(), new.plan.tasks,
             step.now_s, step.now_s, lanes.of_owner(step, new.owner),
-            lanes.next_sequence(step.tx),
+            lanes.next_sequence(step.tx), _parent(step, new),
         ),
     )  # fmt: skip
+
+
+def _parent(step: Step, new: NewJob) -> str | None:
+    """The id of the parent. Raises NodeError `unknown_job`, `parent_ended`."""
+    if new.parent is None:
+        return None
+    parent = find(step.tx, new.owner, new.parent)
+    row = step.tx.one("select state from job where id = ?", (parent,))
+    if row is None or row[0] in ("failed", "cancelled"):
+        raise NodeError("parent_ended", job=new.parent)
+    return parent
 
 
 def finish(step: Step, job: str) -> None:
@@ -231,8 +243,21 @@ def finish(step: Step, job: str) -> None:
 
 
 def cancel(step: Step, job: str) -> bool:
-    """The researcher does not want it any more; False when it had ended before."""
-    return _end(step, job, "cancelled", "", "", None)
+    """The researcher does not want it any more, nor the jobs whose parent it is, and theirs.
+
+    Returns:
+        False when it had ended before. Its children are cancelled all the same.
+    """
+    changed = _end(step, job, "cancelled", "", "", None)
+    waiting, seen = [job], {job}
+    while waiting:
+        parent = waiting.pop()
+        for (child,) in step.tx.rows("select id from job where parent = ? order by id", (parent,)):
+            if child not in seen:
+                seen.add(child)
+                waiting.append(child)
+                _end(step, child, "cancelled", "", "", None)
+    return changed
 
 
 def fail(step: Step, job: str, code: str, number: int | None, text: str = "") -> bool:

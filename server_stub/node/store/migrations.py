@@ -49,6 +49,8 @@ STEPS: Final[Mapping[int, tuple[str, ...]]] = {
         "alter table job add column shared text not null default ''",
         "create table share(job text not null, name text not null, primary key(job, name))"
         " without rowid",
+        "alter table job add column parent text",
+        "create index job_parent on job(parent) where parent is not null",
         "create table quota(owner text primary key, disk_bytes integer, tasks integer)"
         " without rowid",
         "create index task_ready on task(executor, lane, turn, id) where state = 'ready'",

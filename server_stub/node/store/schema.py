@@ -48,7 +48,8 @@ STATEMENTS: Final[tuple[str, ...]] = (
     " events integer not null default 0, created_s real not null, started_s real,"
     " finished_s real, error_code text not null default '', error_text text not null default '',"
     " lane integer not null default 0, sequence integer not null default 0,"
-    " shared text not null default '')",
+    " shared text not null default '', parent text)",
+    "create index job_parent on job(parent) where parent is not null",
     "create index job_sequence on job(sequence)",
     "create unique index job_name on job(owner, name) where name is not null",
     "create index job_running on job(priority, created_s) where state = 'running'",

@@ -111,3 +111,38 @@ def test_a_finished_job_shows_its_outputs_complete(world: World) -> None:
     assert jobs.running(SqliteTx(world.connection)) == []
     assert [shown.job for shown in jobs.shown(SqliteTx(world.connection), "alice")] == [job]
     assert jobs.shown(SqliteTx(world.connection), "bob") == ()
+
+
+def test_cancelling_a_job_cancels_its_children_and_theirs(world: World) -> None:
+    first = world.submit(Shape(2, 1, "product"), name="first")
+    child = world.submit(Shape(2, 1, "product"), name="child", parent="first")
+    grand = world.submit(Shape(2, 1, "product"), name="grand", parent=child)
+    other = world.submit(Shape(2, 1, "product"), name="other")
+    states = "select id, state from job"
+    assert world.handle(lambda step: jobs.cancel(step, first))
+    found = dict(world.connection.execute(states).fetchall())
+    assert found == {first: "cancelled", child: "cancelled", grand: "cancelled", other: "running"}
+
+
+def test_children_end_with_a_parent_that_is_done_and_is_cancelled_later(world: World) -> None:
+    first = world.submit(Shape(2, 1, "product"), name="first")
+    child = world.submit(Shape(2, 1, "product"), name="child", parent=first)
+    world.connection.execute("update job set state = 'done' where id = ?", (first,))
+    assert not world.handle(lambda step: jobs.cancel(step, first))
+    assert world.connection.execute("select state from job where id = ?", (child,)).fetchone() == (
+        "cancelled",
+    )
+
+
+def test_a_parent_is_an_own_job_that_has_not_failed(world: World) -> None:
+    world.submit(Shape(2, 1, "product"), name="theirs", owner="bob")
+    for parent, code in (("theirs", "unknown_job"), ("nothing", "unknown_job")):
+        with pytest.raises(NodeError) as caught:
+            world.submit(Shape(2, 1, "product"), name="child", parent=parent)
+        assert caught.value.code == code
+    first = world.submit(Shape(2, 1, "product"), name="first")
+    world.handle(lambda step: jobs.cancel(step, first))
+    with pytest.raises(NodeError) as caught:
+        world.submit(Shape(2, 1, "product"), name="child", parent=first)
+    assert caught.value.code == "parent_ended"
+    assert world.connection.execute("select count(*) from job").fetchone() == (2,)
