@@ -105,7 +105,8 @@ def compare(
     numeric_class: NumericClass,
     tolerance: Tolerance = (),
 ) -> CompareVerdict:
-    """Compares two results, each an honest one or not.
+    """Compares two results, each an honest one or not. What is measured for them is measured
+    without them.
 
     Args:
         inputs: the task's trusted inputs, from which the bound is made; not read when all outputs
@@ -117,6 +118,19 @@ def compare(
         VerifyError: `result_shape`.
         GraphError: as `graph.numeric.allowed`.
     """
+    return _compared(graph, inputs, first, second, numeric_class, tolerance, None)
+
+
+def _compared(
+    graph: Graph,
+    inputs: Sequence[Array],
+    first: Sequence[Array],
+    second: Sequence[Array],
+    numeric_class: NumericClass,
+    tolerance: Tolerance,
+    own: Sequence[Array] | None,
+) -> CompareVerdict:
+    """The same; `own` is the validator's result, where one of the two is."""
     _require_shapes(graph, first)
     _require_shapes(graph, second)
     if not (_are_values(first) and _are_values(second)):
@@ -134,7 +148,7 @@ def compare(
     proven = _within_bound(graph, inputs, pairs)
     if proven is not None:
         return proven
-    return _within_spread(graph, inputs, first, second, tolerance)
+    return _within_spread(graph, inputs, first, second, tolerance, own)
 
 
 def _within_bound(
@@ -162,9 +176,10 @@ def _within_spread(
     first: Sequence[Array],
     second: Sequence[Array],
     known: Tolerance,
+    own: Sequence[Array] | None,
 ) -> CompareVerdict:
     """What measuring on these very inputs says, about results that no proven bound tells apart."""
-    found = measure(graph, inputs, first)
+    found = measure(graph, inputs, own)
     both = usable(widened(known, found))
     far = excess(both, first, second)
     if far <= 1:
@@ -204,7 +219,7 @@ def judge_recomputed(
     _require_shapes(graph, own)
     _require_shapes(graph, committed)
     if numeric_class == "exact" or not _are_values(committed) or all(map(_equal, own, committed)):
-        return compare(graph, inputs, own, committed, numeric_class, tolerance)
+        return _compared(graph, inputs, own, committed, numeric_class, tolerance, own)
     form = product_form(graph)
     if form is not None and DTYPES[form.dtype].kind == "f":
         hands = project_right(form, inputs[form.right])
@@ -213,4 +228,4 @@ def judge_recomputed(
         if ours.accepted and theirs.code != "product_undecidable":
             code = "" if theirs.accepted else "result_mismatch"
             return CompareVerdict(theirs.accepted, theirs.error, theirs.threshold, code)
-    return compare(graph, inputs, own, committed, numeric_class, tolerance)
+    return _compared(graph, inputs, own, committed, numeric_class, tolerance, own)

@@ -28,7 +28,7 @@ import numpy as np
 
 from gpugoblin.catalog import registry
 from gpugoblin.catalog.casting import decoded
-from gpugoblin.catalog.rounding import MATMUL_BLOCK, REDUCE_BLOCK, chain
+from gpugoblin.catalog.rounding import MATMUL_BLOCK, REDUCE_BLOCK, TINY, chain
 from gpugoblin.catalog.spec import Array, Operator, TensorSpec
 from gpugoblin.graph.check import check
 from gpugoblin.graph.interpret import last_uses, require_inputs
@@ -58,6 +58,7 @@ _BLOCKS: Final = 64
 _BLOCK_ELEMENTS: Final = 64
 _LEAST: Final = 8 * 2.0**-24
 _UNBOUNDED: Final = 2.0**-20
+_TINY_64: Final = 2.0**-1022
 _SUMS: Final = {
     "matmul": MATMUL_BLOCK,
     "conv": MATMUL_BLOCK,
@@ -79,11 +80,19 @@ def _floats(array: Array) -> Array | None:
 
 
 def _sizes(flat: Array, starts: Array) -> Array:
-    """The root mean square of each block's finite elements."""
+    """The root mean square of each block's finite elements.
+
+    In units of the largest one: the squares of float64 numbers may be infinite, which would excuse
+    any error, or vanish.
+    """
     good = np.isfinite(flat)
-    with np.errstate(all="ignore"):
-        squares = np.add.reduceat(np.where(good, flat, 0.0) ** 2, starts)
-        found: Array = np.sqrt(squares / np.maximum(1, np.add.reduceat(good.astype(int), starts)))
+    finite = np.where(good, flat, 0.0)
+    largest = np.maximum.reduceat(np.abs(finite), starts)
+    unit = np.where(largest > 0, largest, 1.0)
+    shares = finite / np.repeat(unit, np.diff(starts, append=flat.size))
+    squares = np.add.reduceat(shares**2, starts)
+    counts = np.maximum(1, np.add.reduceat(good.astype(int), starts))
+    found: Array = unit * np.sqrt(squares / counts)
     return found
 
 
@@ -154,13 +163,14 @@ def _evaluate(
     return [values[value] for value in graph.outputs]
 
 
-def measure(graph: Graph, inputs: Sequence[Array], own: Sequence[Array]) -> Tolerance:
+def measure(graph: Graph, inputs: Sequence[Array], own: Sequence[Array] | None) -> Tolerance:
     """The tolerance of a graph, on one set of verified inputs.
 
     The draws are always the same: whoever measures on these inputs finds these numbers.
 
     Args:
-        own: the validator's result on them.
+        own: the validator's result on them; None where there is none. Never one that was returned:
+            it would make its own tolerance.
 
     Returns:
         `SAFETY` times the largest distance of a block's elements from the reference over all
@@ -175,7 +185,12 @@ def measure(graph: Graph, inputs: Sequence[Array], own: Sequence[Array]) -> Tole
     exact = _evaluate(graph, inputs, None)
     found = [np.zeros(0)] * len(exact)
     for seed in range(_VARIANTS + 1):
-        moved = own if seed == 0 else _evaluate(graph, inputs, np.random.default_rng(seed))
+        if seed > 0:
+            moved: Sequence[Array] = _evaluate(graph, inputs, np.random.default_rng(seed))
+        elif own is not None:
+            moved = own
+        else:
+            continue
         for number, (one, other) in enumerate(zip(exact, moved, strict=True)):
             first, second = _floats(one), _floats(other)
             if first is None or second is None or first.size == 0:
@@ -185,7 +200,8 @@ def measure(graph: Graph, inputs: Sequence[Array], own: Sequence[Array]) -> Tole
             with np.errstate(all="ignore"):
                 share = far / _sizes(first, starts)
             share = np.where(far == 0, 0.0, np.where(np.isnan(share), np.inf, share))
-            found[number] = share if seed == 0 else np.maximum(found[number], share)
+            before = found[number]
+            found[number] = np.maximum(before, share) if before.size else share
     return tuple(tuple(map(float, np.maximum(SAFETY * one, _LEAST))) for one in found)
 
 
@@ -218,7 +234,9 @@ def widened(one: Tolerance, other: Tolerance) -> Tolerance:
 def excess(tolerance: Tolerance, own: Sequence[Array], other: Sequence[Array]) -> float:
     """The largest distance of two results in units of what is allowed; above 1 is off.
 
-    Infinite where the tolerance is not of these outputs, or where outputs that are no floats
+    A block has the smaller of its two sizes, so that no result makes room for itself. What lies
+    apart by no normal number is equal: results so small may be flushed to zero. Infinite where the
+    tolerance is not of these outputs, or where outputs that are no floats
     differ.
     """
     worst = 0.0
@@ -236,8 +254,10 @@ def excess(tolerance: Tolerance, own: Sequence[Array], other: Sequence[Array]) -
         if len(allowed) != starts.size:
             return math.inf
         far = np.maximum.reduceat(_distance(first, second), starts)
+        far = np.where(far <= (_TINY_64 if one.dtype == np.float64 else TINY), 0.0, far)
+        size = np.minimum(_sizes(first, starts), _sizes(second, starts))
         with np.errstate(all="ignore"):
-            share = far / (np.array(allowed) * _sizes(first, starts))
+            share = far / (np.array(allowed) * size)
         share = np.where((far == 0) | np.isinf(allowed), 0.0, share)
         worst = max(worst, float(np.where(np.isnan(share), np.inf, share).max()))
     return worst

@@ -82,7 +82,7 @@ def build(tx: Tx, effect: RunWork) -> Work | None:
         return Compare(
             work, graph, numeric_class, _committed(tx, task, effect.lease),
             _committed(tx, task, effect.second), task.flops, inputs,
-            tolerances.load(tx, task.job, task.graph),
+            tolerances.for_judging(tx, task.job, task.graph, task.number),
         )  # fmt: skip
     if effect.purpose == "compute":
         lease = leases.load(tx, effect.lease)
@@ -99,7 +99,7 @@ def build(tx: Tx, effect: RunWork) -> Work | None:
     return Recompute(
         work, graph, numeric_class, inputs, committed, outputs, fold=not judging,
         repair=not judging, memory_bound_bytes=task.memory_bound_bytes, flops=task.flops,
-        tolerance=tolerances.load(tx, task.job, task.graph),
+        tolerance=tolerances.for_judging(tx, task.job, task.graph, task.number),
     )  # fmt: skip
 
 

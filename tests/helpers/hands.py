@@ -31,15 +31,16 @@ class Hands:
         self.stopped = False
         self.trouble: NodeError | None = None
         self._seats: dict[str, Seat] = {}
+        self.known: dict[str, Seat] = {}
         self._running: dict[str, set[asyncio.Task[Reply]]] = {}
         self._changed: Callable[[], None] = lambda: None
         for machine in machines:
-            self._seats[machine] = self._seat(machine)
+            self._join(machine)
 
-    @staticmethod
-    def _seat(machine: str) -> Seat:
-        return Seat(machine, f"host-{machine}", 1, MEMORY_BYTES, SLOT_BYTES, EVERY_DTYPE.mask(),
-                    True)  # fmt: skip
+    def _join(self, machine: str, *marks: str) -> None:
+        seat = Seat(machine, f"host-{machine}", 1, MEMORY_BYTES, SLOT_BYTES, EVERY_DTYPE.mask(),
+                    True, marks)  # fmt: skip
+        self._seats[machine] = self.known[machine] = seat
 
     @property
     def seats(self) -> Mapping[str, Seat]:
@@ -49,9 +50,9 @@ class Hands:
         self._changed = changed
         changed()
 
-    async def add(self, machine: str) -> None:
+    async def add(self, machine: str, *marks: str) -> None:
         """A machine joins the cluster."""
-        self._seats[machine] = self._seat(machine)
+        self._join(machine, *marks)
         self.trouble = None
         self._changed()
 

@@ -14,7 +14,7 @@ from server_stub.node import items
 from server_stub.node.executors.ray import RayHost
 from server_stub.node.executors.ray_link import Link
 from server_stub.node.state import own
-from server_stub.node.state.words import RunWork
+from server_stub.node.state.words import RAY_DEVICES, RunWork
 from server_stub.node.store.protocol import Tx
 from server_stub.node.work import Check, Checked, Compare, Fold, Recompute, Reply, Work
 from server_stub.node.workrunner import Pool
@@ -61,17 +61,38 @@ class RayChecks:
         return await self._concluded(item, reply)
 
     async def _seat_for(self, effect: RunWork, item: Work) -> str:
-        """The least busy machine that had no part in the results; "" where there is none."""
+        """The least busy machine that had no part in the results; "" where there is none, or where
+        one that had is not known any more: it may have come back under another id."""
         if not isinstance(item, (Check, Recompute, Compare)):
             return ""
         if not isinstance(item, Compare) and not item.committed:
             return ""
-        free = [seat for seat in self._link.seats if self._busy[seat] < AT_ONCE]
-        if not free:
+        if not self._link.seats:
             return ""
         made_by = await self._host.store.read(lambda tx: makers(tx, effect))
-        others = [seat for seat in free if own.device_of(seat) not in made_by]
+        marks = self._marks(made_by)
+        if marks is None:
+            return ""
+        others = [
+            name
+            for name, seat in self._link.seats.items()
+            if self._busy[name] < AT_ONCE
+            and own.device_of(name) not in made_by
+            and marks.isdisjoint(seat.marks)
+        ]
         return min(others, key=lambda seat: self._busy[seat], default="")
+
+    def _marks(self, made_by: frozenset[str]) -> set[str] | None:
+        """Of the computers of these devices; None where one of them is not known."""
+        marks: set[str] = set()
+        for device in made_by:
+            if not device.startswith(RAY_DEVICES):
+                continue
+            seat = self._link.known.get(device.removeprefix(RAY_DEVICES))
+            if seat is None:
+                return None
+            marks.update(seat.marks)
+        return marks
 
     async def _concluded(self, item: Work, reply: Reply) -> Reply:
         if not isinstance(reply, Checked):

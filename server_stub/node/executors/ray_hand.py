@@ -111,7 +111,7 @@ class Hand:
         return msgspec.json.encode(
             Seat(
                 self._machine, os.uname().nodename, self._threads, config.memory_bytes,
-                config.slot_bytes, EVERY_DTYPE.mask(), self._shares,
+                config.slot_bytes, EVERY_DTYPE.mask(), self._shares, _marks(),
             )
         )  # fmt: skip
 
@@ -204,6 +204,18 @@ class Hand:
         pool, self._pool = self._pool, None
         if pool is not None:
             await pool.stop()
+
+
+def _marks() -> tuple[str, ...]:
+    """What tells that this is the same computer: where Ray was started twice, in containers of one
+    kernel, or after a change of the name or a restart."""
+    found = [f"name:{os.uname().nodename}"[:128]]
+    for file in ("/proc/sys/kernel/random/boot_id", "/etc/machine-id"):
+        with suppress(OSError, ValueError):
+            text = Path(file).read_text(encoding="ascii").strip()[:64]
+            if text:
+                found.append(f"{Path(file).name}:{text}")
+    return tuple(found)
 
 
 def _place(wanted: str) -> Path:

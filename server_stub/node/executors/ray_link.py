@@ -20,6 +20,7 @@ import msgspec
 
 from gpugoblin.errors import GoblinError, NodeError, VerifyError
 from server_stub.node.executors.ray_words import (
+    MAX_SEATS,
     Answer,
     BridgeConfig,
     Do,
@@ -72,6 +73,11 @@ class Link(Protocol):
     def seats(self) -> Mapping[str, Seat]: ...
 
     @property
+    def known(self) -> Mapping[str, Seat]:
+        """These and those that are gone, as they were, since the node's start."""
+        ...
+
+    @property
     def trouble(self) -> NodeError | None:
         """Why there are no seats, or fewer than there could be."""
         ...
@@ -100,6 +106,7 @@ class RayLink:
         self._config = config
         self._arguments = arguments or self._usual
         self._seats: dict[str, Seat] = {}
+        self._known: dict[str, Seat] = {}
         self._trouble: NodeError | None = None
         self._changed: Callable[[], None] = lambda: None
         self._waiting: dict[str, asyncio.Future[Reply]] = {}
@@ -110,6 +117,10 @@ class RayLink:
     @property
     def seats(self) -> Mapping[str, Seat]:
         return self._seats
+
+    @property
+    def known(self) -> Mapping[str, Seat]:
+        return self._known
 
     @property
     def trouble(self) -> NodeError | None:
@@ -210,6 +221,11 @@ class RayLink:
         match said:
             case Seats():
                 self._seats = {seat.seat: seat for seat in said.seats}
+                for name, seat in self._seats.items():
+                    self._known.pop(name, None)  # the newest last
+                    self._known[name] = seat
+                while len(self._known) > MAX_SEATS:
+                    del self._known[next(iter(self._known))]
                 self._changed()
             case Answer():
                 self._settle(said.reply.work, said.reply)

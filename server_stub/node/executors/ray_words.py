@@ -3,7 +3,7 @@
 Owns: the messages over the bridge's socket and their bounds. Must not: import ray, open sockets.
 
 A *seat* is one Ray machine with an engine of ours on it. Its id is Ray's id of the machine, which
-is new each time that Ray is started there.
+is new each time that Ray is started there; its marks tell whether two seats are one computer.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from server_stub.node.work import Reply, Work
 from server_stub.node.workers.frames import LENGTH, check_length
 
 __all__ = [
+    "MAX_SEATS",
     "Answer",
     "BridgeConfig",
     "Do",
@@ -45,6 +46,7 @@ class Seat(Struct, frozen=True, forbid_unknown_fields=True):
         threads: of its engine.
         shares_disk: it sees the node's own blob store; else blobs are carried to it in pieces.
         dtypes: what its engine has (`gpugoblin.graph.dtypes.Dtypes.mask`).
+        marks: of the computer. Two seats that share one are taken for the same computer.
     """
 
     seat: _Id
@@ -54,6 +56,7 @@ class Seat(Struct, frozen=True, forbid_unknown_fields=True):
     slot_bytes: int
     dtypes: int
     shares_disk: bool
+    marks: Annotated[tuple[_Id, ...], Meta(max_length=8)] = ()
 
 
 class BridgeConfig(Struct, frozen=True, forbid_unknown_fields=True):

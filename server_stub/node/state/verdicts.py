@@ -205,7 +205,7 @@ def compared(step: Step, task_id: int, first: str, second: str, reply: Checked) 
         return
     if one.state != "uploaded" or two.state != "uploaded":
         return
-    tolerances.note(step, task.job, task.graph, reply.tolerance)
+    tolerances.note(step, task.job, task.graph, task.number, reply.tolerance)
     if reply.accepted:
         _agreed(step, task, one, two, "agreement")
     else:
@@ -217,7 +217,7 @@ def recomputed(step: Step, task_id: int, lease: str, reply: Checked) -> None:
     task = tasks.load(step.tx, task_id)
     if task is None or task.state not in ("checking", "suspect"):
         return
-    tolerances.note(step, task.job, task.graph, reply.tolerance)
+    tolerances.note(step, task.job, task.graph, task.number, reply.tolerance)
     sizes = step.tx.rows("select nbytes from task_output where task = ? order by slot", (task_id,))
     own = [(blob, size[0]) for blob, size in zip(reply.own_blobs, sizes, strict=False)]
     disputed = task.state == "suspect"
@@ -250,7 +250,7 @@ def judged(step: Step, task_id: int, lease: str, reply: Checked) -> None:
     row = leases.load(step.tx, lease)
     if task is None or row is None or row.state != "uploaded":
         return
-    tolerances.note(step, task.job, task.graph, reply.tolerance)
+    tolerances.note(step, task.job, task.graph, task.number, reply.tolerance)
     _judge(step, task, lease, reply)
     tasks.release_inputs_unless_judged(step, task_id)
 

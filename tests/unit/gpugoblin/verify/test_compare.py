@@ -243,3 +243,16 @@ def test_beyond_what_was_measured_on_other_inputs_it_is_measured_again() -> None
     verdict = judge_recomputed(graph, inputs, own, other, "float32", tight)
     assert verdict.accepted
     assert min(verdict.tolerance[0]) > 1e-9
+
+
+def test_no_contributor_has_a_part_in_what_is_measured() -> None:
+    """Else the first of two makes the tolerance for itself, and for all that follow."""
+    graph, inputs = deep()
+    honest, other = (evaluate_float32(graph, inputs, seed) for seed in (1, 2))
+    lie = [honest[0] + np.float32(4e-4 * np.sqrt(np.mean(honest[0] ** 2)))]
+    alone = compare(graph, inputs, honest, other, "float32")
+    assert alone.accepted
+    for first, second in ((lie, honest), (honest, lie)):
+        verdict = compare(graph, inputs, first, second, "float32")
+        assert not verdict.accepted
+        assert verdict.tolerance == alone.tolerance

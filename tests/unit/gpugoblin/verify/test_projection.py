@@ -131,3 +131,15 @@ def test_a_column_whose_squares_vanish_is_no_column_of_zeros() -> None:
     scale.add(0, right)
     assert scale.scale().zeros.size == 0
     assert not right_hand(right, draw(64, "float32")).finite
+
+
+@pytest.mark.parametrize("terms", [1, 2, 3, 30])
+def test_an_error_that_was_chosen_is_seldom_small_under_a_dense_vector(terms: int) -> None:
+    """0.82 t / |e| at most (K. Ball's bound of the sections of a cube), whatever was chosen."""
+    secret = draw(1 << 16, "float32")
+    dense = secret.matrix[:, secret.blocks :].astype(np.float64).T.reshape(-1)
+    count = dense.size // terms
+    seen = np.abs(dense[: count * terms].reshape(count, terms).sum(axis=1) / terms**0.5)
+    for t in (0.05, 0.2):
+        chance = 0.82 * t
+        assert (seen <= t).mean() <= chance + 5 * (chance / count) ** 0.5

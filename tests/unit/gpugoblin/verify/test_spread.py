@@ -184,3 +184,43 @@ def test_a_bound_is_close_only_where_it_is_small_beside_its_own_block() -> None:
     assert not is_close_to(output, np.where(np.arange(1280) == 7, np.inf, 0.0))
     assert is_close_to(np.zeros((0, 3), np.float32), np.float64(1))
     assert is_close_to(np.arange(3), np.float64(1))
+
+
+def test_it_is_measured_without_any_result_too() -> None:
+    graph, inputs = network(), inputs_of(1)
+    alone = measure(graph, inputs, None)
+    assert [len(output) for output in alone] == [1, len(blocks_of(COUNT))]
+    lie = [one * np.float32(1.001) for one in honest(graph, inputs, 0)]
+    assert max(measure(graph, inputs, lie)[1]) > 2 * max(alone[1])
+    assert excess(alone, honest(graph, inputs, 0), honest(graph, inputs, 1)) < 0.5
+
+
+@pytest.mark.parametrize("size", [1e200, 1e-200])
+def test_numbers_whose_squares_are_none(size: float) -> None:
+    own = np.full(640, size)
+    wrong, near = own.copy(), own * (1 + 1e-5)
+    wrong[5] *= 1.01
+    tolerance = ((1e-4,) * len(blocks_of(640)),)
+    assert 50 < excess(tolerance, [own], [wrong]) < math.inf
+    assert excess(tolerance, [own], [near]) < 1
+    assert not is_close_to(own, np.where(np.arange(640) == 7, np.inf, 0.0))
+
+
+def test_no_result_makes_room_for_itself() -> None:
+    honest_one = np.ones(640)
+    tolerance = ((1e-4,) * len(blocks_of(640)),)
+    for large in (1e3, 1e200):
+        lie = honest_one.copy()
+        lie[3] = large
+        lie[4] = 0
+        for one, other in ((lie, honest_one), (honest_one, lie)):
+            assert excess(tolerance, [one], [other]) > large * 5e3
+
+
+def test_what_may_be_flushed_to_zero_is_equal() -> None:
+    own = np.full(64, 1e-40, np.float32)
+    assert excess(((1e-4,),), [own], [np.zeros(64, np.float32)]) == 0
+    small = np.full(64, 1e-37, np.float32)
+    assert excess(((1e-4,),), [small], [np.zeros(64, np.float32)]) == math.inf
+    wide = np.full(64, 1e-100)
+    assert excess(((1e-4,),), [wide], [np.zeros(64)]) == math.inf

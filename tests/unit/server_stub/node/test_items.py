@@ -103,11 +103,15 @@ def test_what_nobody_wants_any_more_is_no_item(leased: tuple[World, str]) -> Non
     assert item(world, "check", 99, lease) is None
 
 
-def test_who_judges_knows_what_was_measured(leased: tuple[World, str]) -> None:
+def test_who_judges_knows_what_was_measured(
+    leased: tuple[World, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     world, lease = leased
     job, graph = world.connection.execute("select job, graph from task where id = 1").fetchone()
-    world.handle(lambda step: tolerances.note(step, job, graph, ((1e-6,),)))
-    for purpose in ("recompute", "judge", "compare"):
-        found = item(world, purpose, 1, lease, lease)
-        assert isinstance(found, (Recompute, Compare))
-        assert found.tolerance == ((1e-6,),)
+    world.handle(lambda step: tolerances.note(step, job, graph, 0, ((1e-6,),)))
+    for is_chosen in (False, True):
+        monkeypatch.setattr(tolerances, "is_chosen", lambda *_, now=is_chosen: now)
+        for purpose in ("recompute", "judge", "compare"):
+            found = item(world, purpose, 1, lease, lease)
+            assert isinstance(found, (Recompute, Compare))
+            assert found.tolerance == (() if is_chosen else ((1e-6,),))

@@ -121,3 +121,26 @@ def test_a_machine_that_vanishes_over_a_check_costs_nothing(case: Case) -> None:
     assert ended.state == "done"
     assert case.judged_by() == []
     assert case.done.count("Recompute") == 1
+
+
+def computed_there(case: Case) -> None:
+    array = case.lab.file(np.ones((6, 5), np.float32), "v.npy")
+    ended = case.lab.wait(case.lab.submit(row_sums((6, 5)), array, executor="ray"))
+    assert ended.state == "done"
+    assert ended.verified_by.recompute == ended.tasks
+    assert [kind for _, kind, _ in case.hands.done] == ["Compute"] * ended.tasks
+
+
+def test_a_computer_with_two_ids_does_not_check_itself(case: Case) -> None:
+    """Ray was started twice on it, or again under another name."""
+    for machine in ("a", "b"):
+        case.lab.node.call(case.hands.lose(machine))
+    case.lab.node.call(case.hands.add("c", "name:c", "boot_id:1"))
+    case.lab.node.call(case.hands.add("d", "name:d", "boot_id:1"))
+    computed_there(case)
+
+
+def test_where_a_maker_is_not_known_any_more_the_node_checks(case: Case) -> None:
+    """It may have come back under another id since the node was started."""
+    case.hands.known = {}
+    computed_there(case)

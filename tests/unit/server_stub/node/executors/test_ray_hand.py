@@ -75,11 +75,16 @@ def test_it_says_what_it_has_and_whether_it_sees_the_disk(tmp_path: Path) -> Non
         seat = msgspec.json.decode(await hand.hello(), type=Seat)
         assert (seat.threads, seat.memory_bytes, seat.slot_bytes) == (1, 64 * MIB, 16 * MIB)
         seen.append(seat.shares_disk)
+        marks.append(seat.marks)
 
     seen: list[bool] = []
+    marks: list[tuple[str, ...]] = []
     with_hand(tmp_path, hello, marker=MARKER)
     with_hand(tmp_path, hello, marker="other")
     assert seen == [True, False]
+    # Two hands on one computer, whatever Ray calls them.
+    assert marks[0] == marks[1]
+    assert any(mark.startswith("boot_id:") for mark in marks[0])
 
 
 def test_another_version_is_refused(tmp_path: Path) -> None:

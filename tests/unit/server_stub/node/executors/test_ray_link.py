@@ -192,3 +192,14 @@ def test_a_bridge_is_told_what_the_settings_say(tmp_path: Path) -> None:
     assert (config.address, config.threads, config.catalog_hash) == ("h:6379", 3, "c" * 64)
     assert Path(config.blob_root) == settings.blob_root
     assert config.level == "none"
+
+
+def test_seats_that_are_gone_are_still_known(tmp_path: Path) -> None:
+    async def body(link: RayLink, changes: list[int]) -> None:
+        await until(lambda: "m" in link.seats)
+        with pytest.raises(NodeError):
+            await link.run("m", item("die"))
+        await until(lambda: 0 in changes)
+        assert link.known["m"].host == "host"
+
+    play(tmp_path, body)

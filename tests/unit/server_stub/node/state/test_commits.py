@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from random import Random
 from typing import Any
 
 import msgspec
 import pytest
 
-from gpugoblin.wire.messages.lease import Exchange
-from server_stub.node.state import leases, trust
+from gpugoblin.wire.messages.lease import Abandon, Exchange
+from gpugoblin.wire.messages.task import Result
+from server_stub.node.state import commits, leases, trust
 from tests.simulation.world import CAPABILITIES, Device, Shape, World, party
 from tests.unit.server_stub.node.state.test_leases import result
 
@@ -171,3 +173,63 @@ def test_more_results_than_one_statement_takes(world: World) -> None:
     lease, hashes = named[0]
     world.handle(lambda step: leases.add_votes(step, lease, hashes, held=True))
     assert set(rows(world, "select refs from blob where hash like '00%'")) == {(1,)}
+
+
+def tables(world: World) -> list[list[Any]]:
+    """Everything that a commit can change."""
+    return [
+        rows(world, "select * from lease order by id"),
+        rows(world, "select * from vote order by lease, slot"),
+        rows(world, "select * from blob order by hash"),
+        rows(world, "select * from task order by id"),
+        rows(world, "select * from job"),
+    ]
+
+
+def answered(seed: int, *, at_once: bool) -> tuple[list[str], list[list[Any]]]:
+    """What 24 commits of leases of every kind are told, and all tables after them."""
+    random = Random(seed)
+    world = World(seed=7)
+    ready(world, 12)
+    device, other = device_of(0), device_of(1)
+    known = held(world, device, 4)
+    world.now_s += 10_000.0
+    world.handle(leases.expire)
+    known += held(world, other, 2) + held(world, device, 5)
+    world.handle(lambda step: leases.abandon(step, device.party, known[-1], "owner"))
+    named = [*known, "lease_" + "q" * 26]
+    results = [
+        result(random.choice(named), random.choice("abc"), random.choice((8, 8, 8, 9)))
+        for _ in range(24)
+    ]
+
+    def commit(some: list[Result]) -> list[str]:
+        return world.handle(lambda step: commits.commit(step, device.party, some))
+
+    batches = [results] if at_once else [[each] for each in results]
+    codes = [code for batch in batches for code in commit(batch)]
+    found = tables(world)
+    world.close()
+    return codes, found
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_results_of_one_request_are_answered_as_if_they_came_alone(seed: int) -> None:
+    """Whatever their leases are: twice in one request, over, given back, of others, or none."""
+    found = answered(seed, at_once=True)
+    assert found == answered(seed, at_once=False)
+    assert len(set(found[0])) > 3
+
+
+def test_a_result_and_its_lease_given_back_in_one_request(world: World) -> None:
+    ready(world, 2)
+    device = device_of(0)
+    first, second = held(world, device, 2)
+    message = Exchange(
+        commits=(result(first, "a"), result(second, "b")), abandons=(Abandon(first, "owner"),)
+    )
+    world.exchange(device, message)
+    states = dict(rows(world, "select id, state from lease"))
+    assert states == {first: "abandoned", second: "committed"}
+    assert sorted(rows(world, "select state from task")) == [("leased",), ("ready",)]
+    assert sorted(rows(world, "select lease, held from vote")) == sorted([(first, 0), (second, 1)])
