@@ -24,7 +24,7 @@ from server_stub.node.state import commits, lanes, leases, tasks, trust, votes
 from server_stub.node.state.fairness import cost_of
 from server_stub.node.state.words import LOCAL_DEVICE, Party, Step
 
-__all__ = ["LocalLease", "exchange", "lease_local", "signed_exchange"]
+__all__ = ["LocalLease", "exchange", "lease_local", "signed_exchange", "turn_cost"]
 
 MAX_FACTS: Final = 1024
 NO_TICKET = "-"
@@ -123,6 +123,8 @@ def _issue(
         if task is None:
             break
         called_for.append(task)
+        # It cannot wait for a turn: only this device may give it, and only now. It counts as one.
+        lanes.charge(step, "grid", task.id, turn_cost(task))
         issued += leases.issue(step, [(task, _estimate_s(device, task))], party, "vote")
     taken = _take(step, device, room - len(called_for))
     estimated = [(task, _estimate_s(device, task)) for task in taken]
@@ -143,7 +145,7 @@ def _take(step: Step, device: trust.DeviceRow, most: int) -> list[tasks.TaskRow]
         return taken
     turns = lanes.turns(step, "grid")
     while len(taken) < most:
-        task = lanes.in_turn(turns, lambda lane: leases.take(step, device, lane), _cost)
+        task = lanes.in_turn(turns, lambda lane: leases.take(step, device, lane), turn_cost)
         if task is None:
             break
         taken.append(task)
@@ -252,7 +254,7 @@ def lease_local(step: Step, want: int, dtypes: int) -> list[LocalLease]:
     turns = lanes.turns(step, "local")
     issued: list[LocalLease] = []
     while len(issued) < want:
-        task = lanes.in_turn(turns, lambda lane: _first(step, "local", lane, dtypes), _cost)
+        task = lanes.in_turn(turns, lambda lane: _first(step, "local", lane, dtypes), turn_cost)
         if task is None:
             break
         given = leases.issue(step, [(task, step.rules.lease_cap_s)], _ENGINE, "first")
@@ -273,5 +275,6 @@ def _first(step: Step, executor: str, lane: int, dtypes: int) -> tasks.TaskRow |
     return tasks.load(step.tx, row[0])
 
 
-def _cost(task: tasks.TaskRow) -> int:
+def turn_cost(task: tasks.TaskRow) -> int:
+    """What a task costs its user's lane."""
     return cost_of(task.flops, task.bytes_moved)

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-__all__ = ["MAX_WEIGHT", "REBASE", "SCALE", "Lane", "Turns", "cost_of"]
+__all__ = ["MAX_WEIGHT", "REBASE", "SCALE", "Lane", "Turns", "after", "cost_of"]
 
 SCALE: Final = 1000
 """Virtual time that a cost of 1 takes at weight 1."""
@@ -42,6 +42,11 @@ class Lane(NamedTuple):
 def cost_of(flops: int, bytes_moved: int) -> int:
     """What a task costs its user: millionths of a unit of credit, at least 1."""
     return max(1, flops // _FLOPS, bytes_moved // _BYTES)
+
+
+def after(lane: Lane, virtual: int, cost: int) -> Lane:
+    """A lane when something that costs so much is added to what it had, at this virtual time."""
+    return lane._replace(tag=max(lane.tag, virtual) + max(1, cost * SCALE // lane.weight))
 
 
 class Turns:
@@ -72,11 +77,9 @@ class Turns:
         if not self._is_contested:
             return
         lane = self._lanes[number]
-        start = max(lane.tag, self.virtual)
-        self.virtual = start
         self.stamp += 1
-        tag = start + max(1, cost * SCALE // lane.weight)
-        self._lanes[number] = lane._replace(tag=tag, stamp=self.stamp)
+        self._lanes[number] = after(lane, self.virtual, cost)._replace(stamp=self.stamp)
+        self.virtual = max(lane.tag, self.virtual)
         self._charged.add(number)
 
     def leave(self, number: int) -> None:

@@ -7,15 +7,17 @@ gives the turns out. Must not: hold the arithmetic (`fairness`).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 
 from gpugoblin.errors import NodeError
-from server_stub.node.state.fairness import MAX_WEIGHT, REBASE, Lane, Turns
+from server_stub.node.state.fairness import MAX_WEIGHT, REBASE, Lane, Turns, after
 from server_stub.node.state.words import Step
 from server_stub.node.store.protocol import Tx
 
-__all__ = ["close", "in_turn", "next_sequence", "of_owner", "set_weight", "turn_of", "turns"]
+__all__ = [
+    "charge", "close", "in_turn", "next_sequence", "of_owner", "set_weight", "turn_of", "turns",
+]  # fmt: skip
 
 T = TypeVar("T")
 
@@ -77,18 +79,48 @@ def set_weight(tx: Tx, owner: str, weight: int) -> None:
     )
 
 
-def turns(step: Step, executor: str) -> Turns:
-    """The users who have ready tasks for an executor. Say `close` when the turns are given."""
-    ends = step.tx.one(_ENDS, (executor, executor))
-    if ends is None or ends[0] is None:
+def _ends(step: Step, executors: Sequence[str]) -> tuple[int, int] | None:
+    """The first and the last lane with work for any of these executors."""
+    rows = [row for each in executors for row in step.tx.rows(_ENDS, (each, each))
+            if row[0] is not None]  # fmt: skip
+    return (min(row[0] for row in rows), max(row[1] for row in rows)) if rows else None
+
+
+def turns(step: Step, executor: str, also: Sequence[str] = ()) -> Turns:
+    """The users who have ready tasks for an executor. Say `close` when the turns are given.
+
+    Args:
+        also: other executors, whose tasks it computes as well; the tags are its own for all.
+    """
+    executors = (executor, *also)
+    ends = _ends(step, executors)
+    if ends is None:
         return Turns((), 0, 0)
     if ends[0] == ends[1]:
         return Turns((Lane(ends[0]),), 0, 0)
-    lanes = [Lane(*row) for row in step.tx.rows(_ALL, (executor,) * 3)]
+    found = [step.tx.rows(_ALL, (each, each, executor)) for each in executors]
+    lanes = {row[0]: Lane(*row) for rows in found for row in rows}
     row = step.tx.one(
         "select tag, stamp from fair where executor = ? and lane = ?", (executor, _VIRTUAL)
     )
-    return Turns(lanes, *(row or (0, 0)))
+    return Turns(lanes.values(), *(row or (0, 0)))
+
+
+def charge(step: Step, executor: str, task: int, cost: int) -> None:
+    """A task's user had something out of turn, which is paid with the turns to come. Nobody is
+    charged while nobody else waits."""
+    ends = _ends(step, (executor,))
+    if ends is None:
+        return
+    row = step.tx.one(
+        "select l.number, l.weight, coalesce(f.tag, 0), coalesce(f.stamp, 0), coalesce(v.tag, 0)"
+        " from task t join lane l on l.number = t.lane"
+        " left join fair f on f.executor = ? and f.lane = l.number"
+        " left join fair v on v.executor = ? and v.lane = ? where t.id = ?",
+        (executor, executor, _VIRTUAL, task),
+    )
+    if row is not None and ends != (row[0], row[0]):
+        _keep(step, executor, after(Lane(*row[:4]), row[4], cost))
 
 
 def in_turn(given: Turns, take: Callable[[int], T | None], cost: Callable[[T], int]) -> T | None:
@@ -111,8 +143,12 @@ def close(step: Step, executor: str, given: Turns) -> None:
         step.tx.change("delete from fair where executor = ?", (executor,))
         return
     for lane in (*changed, Lane(_VIRTUAL, tag=given.virtual, stamp=given.stamp)):
-        step.tx.change(
-            "insert into fair(executor, lane, tag, stamp) values(?, ?, ?, ?)"
-            " on conflict(executor, lane) do update set tag = excluded.tag, stamp = excluded.stamp",
-            (executor, lane.number, lane.tag, lane.stamp),
-        )
+        _keep(step, executor, lane)
+
+
+def _keep(step: Step, executor: str, lane: Lane) -> None:
+    step.tx.change(
+        "insert into fair(executor, lane, tag, stamp) values(?, ?, ?, ?)"
+        " on conflict(executor, lane) do update set tag = excluded.tag, stamp = excluded.stamp",
+        (executor, lane.number, lane.tag, lane.stamp),
+    )

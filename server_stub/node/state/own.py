@@ -9,11 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from server_stub.node.state import leases, tasks
-from server_stub.node.state.dispatch import LocalLease
+from server_stub.node.state import lanes, leases, tasks
+from server_stub.node.state.dispatch import LocalLease, turn_cost
 from server_stub.node.state.words import RAY_DEVICES, JobChanged, Party, Step
 
 __all__ = ["Offer", "device_of", "lease", "party", "wait"]
+
+TURNS: Final = "ray"
+"""The executor whose turns its machines give, whatever tasks they take."""
 
 TROUBLES: Final = (
     "ray_missing", "ray_no_worker", "ray_unreachable", "ray_worker_differs", "ray_worker_failed",
@@ -47,28 +50,42 @@ def party(device: str) -> Party:
     return Party(device, "lab", "lab", 0, "", 0, 0.0, 0)
 
 
+_FITS: Final = (
+    "select t.turn, t.id from task t where t.state = 'ready'"  # noqa: S608 - constants
+    " and t.executor = ? and t.lane = ?"
+    " and t.memory_bound_bytes <= ? and t.slot_bytes <= ?"
+    " and t.dtypes & ~? = 0 and (t.attempt = 0 or not exists (select 1 from lease l"
+    " where l.task = t.id and l.device = ? and l.cause in ("
+    + ", ".join(f"'{cause}'" for cause in leases.UNFIT)
+    + "))) order by t.turn, t.id limit 1"
+)
+
+
 def lease(step: Step, offer: Offer, want: int) -> list[LocalLease]:
-    """Ready tasks that fit the machine, in the plan's order, and that did not fail there."""
-    marks = ", ".join("?" * len(offer.takes))
-    rows = step.tx.rows(
-        f"select t.id from task t where t.state = 'ready' and t.executor in ({marks})"  # noqa: S608
-        " and t.memory_bound_bytes <= ? and t.slot_bytes <= ?"
-        " and t.dtypes & ~? = 0 and (t.attempt = 0 or not exists (select 1 from lease l"
-        " where l.task = t.id and l.device = ? and l.cause in ("
-        + ", ".join(f"'{cause}'" for cause in leases.UNFIT)
-        + "))) order by t.prio, t.id limit ?",
-        (*offer.takes, offer.memory_bytes, offer.slot_bytes, offer.dtypes,
-         offer.device, want),
-    )  # fmt: skip
-    issued = []
-    for (task_id,) in rows:
-        task = tasks.load(step.tx, task_id)
-        if task is None or not tasks.move(step, task.id, ("ready",), "leased"):
-            continue
+    """Ready tasks that fit the machine and did not fail there: users in turn, a user's by priority,
+    then the older job, then the plan's order."""
+    also = tuple(name for name in offer.takes if name != TURNS)
+    turns = lanes.turns(step, TURNS, also)
+    issued: list[LocalLease] = []
+    while len(issued) < want:
+        task = lanes.in_turn(turns, lambda lane: _take(step, offer, lane), turn_cost)
+        if task is None:
+            break
         wished = [(task, step.rules.lease_cap_s)]
         ((name, _),) = leases.issue(step, wished, party(offer.device), "first")
         issued.append(LocalLease(name, task.id, task.number, task.job))
+    lanes.close(step, TURNS, turns)
     return issued
+
+
+def _take(step: Step, offer: Offer, lane: int) -> tasks.TaskRow | None:
+    """Takes the first task of a user; one look into the index for each executor."""
+    able = (offer.memory_bytes, offer.slot_bytes, offer.dtypes, offer.device)
+    found = [row for name in offer.takes for row in step.tx.rows(_FITS, (name, lane, *able))]
+    if not found:
+        return None
+    _, task = min(found)
+    return tasks.load(step.tx, task) if tasks.move(step, task, ("ready",), "leased") else None
 
 
 def wait(step: Step, code: str, text: str) -> None:

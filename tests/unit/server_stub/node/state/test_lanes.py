@@ -7,8 +7,9 @@ from collections import Counter
 import pytest
 
 from gpugoblin.errors import NodeError
+from gpugoblin.graph.dtypes import EVERY_DTYPE
 from gpugoblin.wire.messages.lease import Exchange
-from server_stub.node.state import dispatch, jobs, lanes
+from server_stub.node.state import dispatch, jobs, lanes, own
 from server_stub.node.state.fairness import REBASE
 from server_stub.node.state.words import Step
 from tests.simulation.cast import FLOAT32
@@ -30,6 +31,10 @@ def lease_some(world: World, count: int, executor: str) -> list[str]:
     if executor == "local":
         for _ in range(count):
             world.handle(lambda step: dispatch.lease_local(step, 1, FLOAT32))
+    elif executor == "ray":
+        offer = own.Offer("ray:a", ("ray", "grid"), 2**40, 2**40, EVERY_DTYPE.mask())
+        for _ in range(count):
+            world.handle(lambda step: own.lease(step, offer, 1))
     else:
         for number in range(count):
             device = Device(party(number))
@@ -40,7 +45,7 @@ def lease_some(world: World, count: int, executor: str) -> list[str]:
     return [owner for (owner,) in rows]
 
 
-@pytest.mark.parametrize("executor", ["grid", "local"])
+@pytest.mark.parametrize("executor", ["grid", "local", "ray"])
 def test_who_came_first_does_not_keep_the_others_waiting(world: World, executor: str) -> None:
     for name in ("one", "two", "three"):
         begin(world, "ann", name, executor=executor)
@@ -126,3 +131,37 @@ def test_a_cancelled_job_gives_its_turns_to_the_others(world: World) -> None:
 
     world.handle(stop)
     assert Counter(lease_some(world, 4, "grid")) == {"bob": 4}
+
+
+def test_a_second_opinion_counts_as_a_turn(world: World) -> None:
+    begin(world, "ann", "a")
+    begin(world, "bob", "b")
+    assert lease_some(world, 2, "grid") == ["ann", "bob"]
+    ((task,),) = world.connection.execute(
+        "select t.id from task t join job j on j.id = t.job where j.owner = 'ann'"
+        " and t.state = 'leased'"
+    ).fetchall()
+    world.connection.execute("update task set state = 'checking' where id = ?", (task,))
+    world.connection.execute(
+        "insert into vote_call values(?, ?, 0, 1e12, 1e12)", (task, party(7).device)
+    )
+    before = dict(world.connection.execute("select lane, tag from fair").fetchall())
+    world.exchange(Device(party(7)), Exchange(want=1, capabilities=CAPABILITIES))
+    assert world.connection.execute(
+        "select count(*) from lease where role = 'vote'"
+    ).fetchone() == (1,)
+    after = dict(world.connection.execute("select lane, tag from fair").fetchall())
+    assert after == {**before, 1: 2 * before[1]}
+    # A turn that was had in advance: bob is next, and only then ann.
+    assert lease_some(world, 2, "grid")[3:] == ["bob", "ann"]
+
+
+def test_a_second_opinion_costs_nobody_anything_while_nobody_else_waits(world: World) -> None:
+    begin(world, "ann", "a")
+    charge = [(1, 5)]
+    for task, cost in charge:
+        world.handle(lambda step: lanes.charge(step, "grid", task, cost))  # noqa: B023 - at once
+    assert world.connection.execute("select count(*) from fair").fetchone() == (0,)
+    begin(world, "bob", "b")
+    world.handle(lambda step: lanes.charge(step, "grid", 1, 5))
+    assert world.connection.execute("select lane, tag from fair").fetchall() == [(1, 5000)]

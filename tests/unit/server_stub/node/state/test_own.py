@@ -120,3 +120,23 @@ def test_jobs_for_ray_say_what_they_wait_for_and_that_it_is_over(world: World, j
     world.connection.execute("update job set error_code = 'disk_full'")
     world.handle(lambda step: wait(step, "", ""))
     assert code()[0] == "disk_full"
+
+
+def test_users_take_turns_over_the_jobs_of_all_executors(world: World) -> None:
+    for name in ("one", "two"):
+        world.generate(world.submit(Shape(4, 1, "product"), owner="ann", name=name, executor="ray"))
+    world.generate(world.submit(Shape(4, 1, "product"), owner="bob", name="late"))
+    world.run(5.0)
+    world.generate(world.submit(
+        Shape(2, 1, "product"), owner="ann", name="urgent", executor="grid", priority=3
+    ))  # fmt: skip
+    world.run(5.0)
+    take(world, want=4)
+    take(world, want=2)
+    rows = world.connection.execute(
+        "select j.owner, j.name from lease l join job j on j.id = l.job order by l.rowid"
+    ).fetchall()
+    assert [owner for owner, _ in rows] == ["ann", "bob"] * 3
+    assert [name for owner, name in rows if owner == "ann"] == ["urgent", "urgent", "one"]
+    kept = world.connection.execute("select distinct executor from fair").fetchall()
+    assert kept == [("ray",)], "turns at volunteers are not paid for here"
