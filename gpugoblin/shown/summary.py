@@ -57,6 +57,12 @@ class SummaryView:
         lost = self.summary.info.lost
         return lost.expired + lost.abandoned + lost.rejected + lost.late
 
+    @property
+    def tolerance(self) -> str:
+        """How far honest results lie apart (`tolerance_text`); empty where it was not measured."""
+        known = self.summary.info.tolerances
+        return tolerance_text(known) if known else ""
+
     def methods(self) -> list[tuple[str, int]]:
         """How many tasks each method has verified, without those that verified none."""
         by = self.summary.info.verified_by
@@ -85,8 +91,8 @@ class SummaryView:
             ("gain", f"{format_ratio(found.gain)} over the node alone "
              f"(estimate {format_ratio(info.plan.gain)})"),
         ]  # fmt: skip
-        if info.tolerances:
-            rows.append(("tolerance", tolerance_text(info.tolerances)))
+        if self.tolerance:
+            rows.append(("tolerance", self.tolerance))
         if info.credits:
             rows.append(("credits", f"{info.credits:.6g}"))
         return rows

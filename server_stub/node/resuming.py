@@ -34,6 +34,7 @@ async def take_up(node: Node, owner: str, message: JobSubmit, content: str) -> J
 
     Raises:
         StoreError: `array_exists`, `array_not_replaced`: a result's place is taken.
+        NodeError: `quota_disk`, `quota_tasks`: of the job's owner.
     """
     kept = await node.store.read(lambda tx: ended.kept(tx, owner, message.name, content))
     if kept is None:
@@ -48,7 +49,7 @@ async def retry(node: Node, job: str) -> JobInfo:
     """Goes on with an ended job as it was submitted.
 
     Raises:
-        NodeError: `unknown_job`, `job_not_kept`. StoreError: as `take_up`.
+        NodeError: `unknown_job`, `job_not_kept`. All that `take_up` raises.
     """
     row = await node.store.read(lambda tx: jobs.submitted(tx, job))
     kept = await node.store.read(lambda tx: ended.kept(tx, row.owner, row.name, row.content))

@@ -28,6 +28,7 @@ __all__ = [
     "UserRow",
     "add",
     "by_token",
+    "is_of_this_machine",
     "listed",
     "local_user",
     "require_valid",
@@ -111,6 +112,15 @@ def local_user(
     return User(name, frozenset(SCOPES), local=may_name, role=role)
 
 
+def is_of_this_machine(name: str) -> bool:
+    """Whether the system knows a user of that name, who needs no token for the Unix socket."""
+    try:
+        pwd.getpwnam(name)
+    except (KeyError, ValueError):
+        return False
+    return True
+
+
 def with_role(tx: Tx, user: User) -> User:
     """A user of this machine, who may have been made an administrator by name."""
     row = tx.one("select role from users where name = ? and revoked_s is null", (user.name,))
@@ -185,7 +195,7 @@ def add(
 
 
 def revoke(tx: Tx, now_s: float, name: str, token: str | None = None) -> None:
-    """Ends a user's tokens, or one of them by its name; the user's jobs stay.
+    """Ends a user's tokens and role, or one token by its name; the user's jobs stay.
 
     Raises:
         NodeError: `user_unknown`, `token_unknown`.
@@ -199,7 +209,10 @@ def revoke(tx: Tx, now_s: float, name: str, token: str | None = None) -> None:
         (now_s, row[0], token, token),
     )
     if token is None:
-        tx.change("update users set revoked_s = ? where id = ?", (now_s, row[0]))
+        # Who comes back under this name is an administrator only when somebody says so again.
+        tx.change(
+            "update users set revoked_s = ?, role = ? where id = ?", (now_s, ROLES[0], row[0])
+        )
     elif ended == 0:
         raise NodeError("token_unknown", name=name, token=token)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 from dataclasses import replace
 
 from gpugoblin.errors import NodeError
@@ -13,6 +14,7 @@ from server_stub.node.state import lanes, quotas
 __all__ = ["register"]
 
 ALL = "everybody"
+NONE = -1.0
 
 
 def register(commands: Commands) -> None:
@@ -21,21 +23,31 @@ def register(commands: Commands) -> None:
     actions = quota.add_subparsers(dest="quota_command", required=True, metavar="COMMAND")
     setting = add(actions, "set", _set, "limit a user, or everybody who has no limit of the own")
     setting.add_argument("name", help=f"of a user, or `{ALL}`")
-    setting.add_argument("--disk-gb", type=_limit, help="for uploads and results, in 10^9 bytes")
-    setting.add_argument("--tasks", type=_limit, help="that are not done yet, of all jobs")
+    text = "for uploads and results, in 10^9 bytes, or `none`"
+    setting.add_argument("--disk-gb", type=_limit, help=text)
+    text = "that are not done yet, of all jobs, or `none`"
+    setting.add_argument("--tasks", type=_limit, help=text)
     setting.add_argument("--weight", type=int, help="turns for one turn of the others (1 to 1000)")
     add(actions, "show", _show, "list limits, and what is used")
 
 
 def _limit(text: str) -> float:
     """A number, or `none`, which is said as -1."""
-    return -1.0 if text == "none" else float(text)
+    if text == "none":
+        return NONE
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value < 1e12:
+        raise argparse.ArgumentTypeError(f"{text!r} is neither a number from 0 up nor `none`")
+    return value
 
 
 def _changed(before: int | None, given: float | None, factor: int) -> int | None:
     if given is None:
         return before
-    return None if given == -1.0 else int(given * factor)
+    return None if given == NONE else int(given * factor)
 
 
 def _set(arguments: argparse.Namespace) -> int:

@@ -49,7 +49,13 @@ def _revoke(arguments: argparse.Namespace) -> int:
     with changing(arguments) as tx:
         users.revoke(tx, time.time(), arguments.name, arguments.token)
     if arguments.token is None:
-        print(f"{arguments.name} can no longer connect; its jobs are kept.")
+        print(f"No token of {arguments.name} works any more, nor its pages; its jobs are kept.")
+        if users.is_of_this_machine(arguments.name):
+            print(
+                f"The system knows a user {arguments.name}, who needs no token for the node's Unix"
+                " socket: take that user out of the group that may open the socket's directory,"
+                " and off the setting `administrators`."
+            )
     else:
         print(f"The token {arguments.token!r} of {arguments.name} has ended.")
     return 0

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Final
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
+from typing import Final, TypeVar, cast
 
 import msgspec
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
 from gpugoblin.errors import GoblinError, NodeError
@@ -41,6 +42,7 @@ PIECE_BYTES: Final = 4 * 1024 * 1024
 NEW_WORK: Final = frozenset({"/v1/arrays", "/v1/jobs", "/v1/trainings"})
 """What a node that is stopping does not begin."""
 
+T = TypeVar("T")
 Handler = Callable[[Request, users.User], Awaitable[Response]]
 
 
@@ -62,7 +64,6 @@ class Clients:
     def __init__(self, node: Node) -> None:
         self._node = node
         self._trainings = Trainings(node)
-        self._users: dict[str, users.User] = {}
 
     def routes(self) -> list[BaseRoute]:
         """Every route, for either door."""
@@ -99,7 +100,13 @@ class Clients:
             user.require(scope)
             if self._node.draining and request.url.path in NEW_WORK and request.method == "POST":
                 raise NodeError("shutting_down")
-            return await handler(request, user)
+            response = await handler(request, user)
+            if isinstance(response, StreamingResponse):
+                pieces = cast(
+                    AsyncGenerator[str | bytes | memoryview, None], response.body_iterator
+                )
+                response.body_iterator = self._while_valid(user, pieces)
+            return response
 
         return endpoint
 
@@ -129,11 +136,13 @@ class Clients:
             await self._node.store.read(lambda tx: users.require_valid(tx, user, now_s))
 
     async def _while_valid(
-        self, user: users.User, body: AsyncIterator[bytes]
-    ) -> AsyncIterator[bytes]:
-        async for piece in body:
-            await self._still(user)
-            yield piece
+        self, user: users.User, body: AsyncGenerator[T, None]
+    ) -> AsyncGenerator[T, None]:
+        """Pieces that come in or go out, until the token ends. Raises as `_still`."""
+        async with aclosing(body):
+            async for piece in body:
+                await self._still(user)
+                yield piece
 
     async def _create_array(self, request: Request, user: users.User) -> Response:
         message = await replies.read_message(request, ArrayCreate)

@@ -7,7 +7,7 @@ the JSON form of an error. Must not: know a route.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from typing import Final, TypeVar
 
 import msgspec
@@ -160,7 +160,7 @@ async def read_body(request: Request, limit: int) -> bytes:
     return await whole_body(request.receive, limit)
 
 
-async def pieces(request: Request, limit: int, piece_bytes: int) -> AsyncIterator[bytes]:
+async def pieces(request: Request, limit: int, piece_bytes: int) -> AsyncGenerator[bytes, None]:
     """A large body in pieces of about `piece_bytes`, never more than it announced."""
     expected = body_bytes(request.headers, limit)
     waiting = bytearray()

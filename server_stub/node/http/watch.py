@@ -78,7 +78,11 @@ def count(tx: Tx, now_s: float) -> Counts:
         leases=one("select count(*) from lease where state in ('issued', 'committed')"),
         devices=one("select count(*) from device where seen_s > ?", now_s - ACTIVE_S),
         receipts_waiting=one("select count(*) from outbox where sent_s is null"),
-        users=one("select count(distinct user_id) from token where revoked_s is null"),
+        users=one(
+            "select count(distinct user_id) from token where revoked_s is null"
+            " and (expires_s is null or expires_s > ?)",
+            now_s,
+        ),
     )  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 
 from gpugoblin.wire.messages.task import Constraints
-from server_stub.node.state import arrays, blobs, events, lanes, leases, tasks
+from server_stub.node.state import arrays, blobs, events, lanes, leases, quotas, tasks
 from server_stub.node.state.words import (
     SANDBOX_RANK,
     DiscardResults,
@@ -224,15 +224,19 @@ def resume(
     Args:
         constraints, priority: of the new submission, for all tasks from now on.
         overwrites: for each output, whether it may replace what is at its place.
+
+    Raises:
+        NodeError: `quota_disk`, `quota_tasks`.
     """
     done = step.tx.one(
         "update job as j set state = 'running', finished_s = null, error_code = '',"  # noqa: S608
         f" error_text = '', constraints = ?, priority = ? where j.id = ? and {_KEEPS}"
-        " returning used, tasks, sequence",
+        " returning used, tasks, sequence, owner",
         (msgspec.json.encode(constraints).decode(), priority, job),
     )
     if done is None:
         return False
+    quotas.require(step, done[3])
     for number, overwrite in enumerate(overwrites):
         step.tx.change(
             "update array set overwrite = ? where job = ? and number = ?",

@@ -15,7 +15,7 @@ import pytest
 from gpugoblin.errors import StoreError
 from gpugoblin.wire.messages.job import ArrayInfo, JobEvents, JobInfo, OutputSave
 from server_stub.node import submission
-from server_stub.node.state import ended
+from server_stub.node.state import ended, quotas
 from server_stub.node.state.words import RunWork
 from server_stub.node.work import Compute, Work
 from tests.helpers.lab import DISK_FULL, Lab, died, grid_settings, on_grid, product, refused, until
@@ -306,3 +306,22 @@ def test_what_is_not_kept_is_not_retried(case: Case) -> None:
     assert not case.lab.summary(job.job).can_retry
     refused("job_not_kept", lambda: case.lab.client.call("POST", path, JobInfo))
     refused("unknown_job", lambda: case.lab.client.call("POST", "/v1/jobs/x/retry", JobInfo))
+
+
+def test_going_on_is_within_the_quota(case: Case) -> None:
+    job = case.half()
+    case.cancel(job)
+    node = case.lab.node
+
+    def limit(tasks: int | None) -> None:
+        given = quotas.Limits(tasks=tasks)
+        node.call(node.node.handle(lambda step: quotas.set_limits(step.tx, job.owner, given)))
+
+    limit(job.tasks - 4)
+    path = f"/v1/jobs/{job.job}/retry"
+    refused("quota_tasks", lambda: case.lab.client.call("POST", path, JobInfo))
+    refused("quota_tasks", case.submit)
+    assert case.lab.job(job.job).state == "cancelled"
+    assert case.leftovers(), "what was verified is kept"
+    limit(job.tasks - 3)
+    case.finish(case.lab.client.call("POST", path, JobInfo))

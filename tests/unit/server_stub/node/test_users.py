@@ -144,3 +144,14 @@ def test_the_nodes_own_user_may_name_files_and_others_where_the_operator_says_so
     named = users.local_user(3_999_999, administrators=["uid-3999999"])
     assert named.is_administrator
     assert users.local_user(3_999_999, all_name_files=True).local
+
+
+def test_a_revoked_administrator_comes_back_as_a_researcher(tx: Tx) -> None:
+    users.add(tx, 1.0, "ann", users.SCOPES)
+    users.set_role(tx, 1.0, "ann", "administrator")
+    users.revoke(tx, 2.0, "ann", "default")
+    assert users.listed(tx, 2.0)[0].role == "administrator", "one token is not the user"
+    users.revoke(tx, 2.0, "ann")
+    found = users.by_token(tx, users.add(tx, 3.0, "ann", users.SCOPES), 3.0)
+    assert found is not None
+    assert not found.is_administrator

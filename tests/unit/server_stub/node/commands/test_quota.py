@@ -28,3 +28,13 @@ def test_limits_are_set_kept_and_removed(config: Path, capsys: pytest.CaptureFix
         words = ["quota", "set", name, "--weight", weight, "--config", str(config)]
         assert main(words) == 1
         assert "[parameter_invalid]" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", ["-1", "nan", "inf", "1e400", "many"])
+def test_no_limit_is_said_by_none_alone(
+    config: Path, capsys: pytest.CaptureFixture[str], words: str
+) -> None:
+    for option in ("--tasks", "--disk-gb"):
+        with pytest.raises(SystemExit):
+            main(["quota", "set", "ann", f"{option}={words}", "--config", str(config)])
+        assert "`none`" in capsys.readouterr().err

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import pwd
 from pathlib import Path
 
 import pytest
@@ -42,3 +44,14 @@ def test_named_tokens_roles_and_expiry(config: Path, capsys: pytest.CaptureFixtu
     first, second = capsys.readouterr().out.splitlines()
     assert first == "ann  administrator"
     assert second.startswith("    cluster: read submit, valid, until 20")
+
+
+def test_revoking_says_what_it_does_not_end(
+    config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    here = pwd.getpwuid(os.getuid()).pw_name
+    for name, is_here in ((here, True), ("no-such-user", False)):
+        assert main(["user", "add", name, "--config", str(config)]) == 0
+        capsys.readouterr()
+        assert main(["user", "revoke", name, "--config", str(config)]) == 0
+        assert ("Unix socket" in capsys.readouterr().out) == is_here

@@ -20,6 +20,7 @@ from gpugoblin.wire.transport import Endpoint, Transport
 from server_stub.node import users
 from server_stub.node.store.protocol import Tx
 from tests.helpers.lab import Lab, fresh_hex, on_grid, product, refused, until
+from tests.helpers.node_pages import Browser
 
 __all__: list[str] = []
 
@@ -145,3 +146,53 @@ def test_a_shared_job_is_seen_and_not_ended_by_others(door: Door) -> None:
     refused("unknown_job", lambda: ann.call("GET", f"/v1/jobs/{job}", JobInfo))
     assert root.call("GET", f"/v1/jobs/{job}/sharing", JobSharing).lab is False
     assert root.call("POST", f"/v1/jobs/{job}/cancel", JobInfo).state == "cancelled"
+
+
+def test_a_token_revoked_in_a_download_ends_it(door: Door) -> None:
+    token = door.token("ann")
+    client, size = door.client(token), 48 * 2**20
+    message = ArrayCreate("upload", "float32", (size // 4,), fresh_hex())
+    info = client.call("POST", "/v1/arrays", ArrayInfo, body=message)
+    client.upload(f"/v1/arrays/{info.array}/bytes", bytes(size), ArrayInfo, query={"offset": 0})
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    with context.wrap_socket(socket.create_connection(("127.0.0.1", door.port))) as connection:
+        connection.settimeout(30.0)
+        target = f"/v1/arrays/{info.array}/region?start=0&stop={size // 4}"
+        connection.sendall(
+            f"GET {target} HTTP/1.1\r\nhost: node\r\nauthorization: Bearer {token}\r\n\r\n".encode()
+        )
+        first = connection.recv(4096)
+        assert first.startswith(b"HTTP/1.1 200 ")
+        door.revoke("ann")
+        received = len(first)
+        with contextlib.suppress(OSError):
+            while piece := connection.recv(2**20):
+                received += len(piece)
+    assert received < size
+    until(lambda: door.grid.node.read("select count(*) from lent") == [(0,)])
+
+
+def test_a_revoked_user_has_no_way_in_left_and_comes_back_by_a_new_token_alone(door: Door) -> None:
+    first = door.token("ann")
+    second = door.change(lambda tx: users.add(tx, 1.0, "ann", users.SCOPES, token="laptop"))
+    with Browser(door.grid) as one, Browser(door.grid) as other:
+        one.sign_in(first)
+        other.sign_in(second)
+        assert [each.get("/node").status_code for each in (one, other)] == [200, 200]
+        door.revoke("ann")
+
+        def all_are_out() -> None:
+            for token in (first, second):
+                client = door.client(token)
+                refused("token_revoked", lambda: client.call("GET", "/v1/jobs", JobList))  # noqa: B023
+            for each in (one, other):
+                for path in ("/jobs", "/node", "/jobs/x"):
+                    assert each.get(path).headers["location"] == "/signin"
+                assert each.post("/signout").headers["location"] == "/signin"
+
+        all_are_out()
+        fresh = door.token("ann")
+        assert door.client(fresh).call("GET", "/v1/jobs", JobList).jobs == ()
+        all_are_out()

@@ -11,6 +11,9 @@ import numpy as np
 import pytest
 
 from gpugoblin.errors import NodeError
+from server_stub.node import users
+from server_stub.node.http.watch import count
+from server_stub.node.store.sqlite import SqliteTx, connect, migrate
 from tests.helpers.lab import Lab, free_port, grid_settings, refused, row_sums
 from tests.helpers.node import LabNode
 
@@ -105,3 +108,14 @@ def test_why_a_node_is_not_ready(watched: Lab) -> None:
     assert '"stopping"' in inside(watched, "/v1/health")[1]
     refused("shutting_down", lambda: watched.file(np.ones((2, 2), np.float32), "v.npy"))
     assert "gpugoblin_node_ready 0" in inside(watched, "/v1/metrics")[1]
+
+
+def test_users_are_those_with_a_token_that_holds() -> None:
+    connection = connect(":memory:")
+    migrate(connection)
+    tx = SqliteTx(connection)
+    for name, expires_s in (("ann", None), ("bob", 50.0), ("cyd", None)):
+        users.add(tx, 1.0, name, ("read",), expires_s=expires_s)
+    users.revoke(tx, 2.0, "cyd")
+    assert [count(tx, now_s).users for now_s in (49.0, 50.0)] == [2, 1]
+    connection.close()

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from gpugoblin.errors import NodeError
-from server_stub.node.state import arrays, jobs, quotas
+from gpugoblin.wire.messages.task import Constraints
+from server_stub.node.state import arrays, ended, jobs, quotas
 from server_stub.node.state.quotas import Limits, Use
 from server_stub.node.state.words import Step
 from server_stub.node.store.sqlite import SqliteTx
@@ -91,3 +92,21 @@ def test_everybody_s_limits_hold_for_who_has_no_own(world: World) -> None:
     for wrong in (Limits(tasks=-2), Limits(disk_bytes=1 << 62)):
         with pytest.raises(NodeError):
             limit(world, "ann", wrong)
+
+
+def test_going_on_with_an_ended_job_is_judged_as_beginning_it(world: World) -> None:
+    limit(world, "ann", Limits(tasks=10))
+    job = begin(world, "one", 6)
+    world.handle(lambda step: jobs.cancel(step, job))
+    other = begin(world, "two", 8)
+
+    def resume() -> bool:
+        return world.handle(lambda step: ended.resume(step, job, Constraints(), 0, [False]))
+
+    before = counts(world)
+    with pytest.raises(NodeError) as caught:
+        resume()
+    assert caught.value.code == "quota_tasks"
+    assert (world.state_of(job), counts(world)) == ("cancelled", before)
+    world.handle(lambda step: jobs.cancel(step, other))
+    assert resume()

@@ -116,3 +116,19 @@ def test_a_failure_is_told(grid: Lab) -> None:
     with Browser(grid) as ann:
         ann.sign_in(make_user(grid, "ann"))
         assert "The disk &lt;i&gt;burnt&lt;/i&gt;." in ann.get(f"/jobs/{job.job}").text
+
+
+def test_a_measured_tolerance_is_shown(grid: Lab) -> None:
+    job = begun(grid, "ann")
+    with Browser(grid) as ann:
+        ann.sign_in(make_user(grid, "ann"))
+        assert "tolerance" not in ann.get(f"/jobs/{job.job}").text
+
+        async def measure() -> None:
+            await grid.node.node.store.write(lambda tx: tx.change(
+                "insert into tolerance values(?, ?, '[[1e-7, 3e-7]]')", (job.job, "a" * 64)
+            ))  # fmt: skip
+
+        grid.node.call(measure())
+        page = ann.get(f"/jobs/{job.job}").text
+        assert "at most 3.0e-07 (measured, 1 graph)" in page
