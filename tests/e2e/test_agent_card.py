@@ -16,7 +16,7 @@ import pytest
 from app.agent.card_start import CardLook
 from app.control.client import ControlClient
 from app.control.messages import CardItem, Doctor, Report
-from app.probes.gpus.nvml import load_nvml
+from app.probes.gpus.nvml import Nvml, load_nvml
 from gpugoblin.catalog.formula_build import call_formula
 from gpugoblin.catalog.spec import TensorSpec
 from gpugoblin.graph.builder import GraphBuilder
@@ -34,6 +34,7 @@ def nvml() -> Iterator[None]:
     library = load_nvml()
     if library is not None:
         library.nvmlInit()
+        Nvml(library, lambda: ()).look()
     yield
     if library is not None:
         library.nvmlShutdown()
