@@ -225,6 +225,8 @@ def _fill(
     root, known = earlier or (workplace, {})
     index: dict[str, _Entry] = {}
     for file in files:
+        if file.target in index:
+            continue  # two ways led to it
         origin = _origin(file)
         targets = [file.target]
         if file.target.endswith(".py"):

@@ -94,6 +94,18 @@ def test_changed_sources_make_another_that_shares_what_is_the_same(
     assert (second.app / "engine.py").read_bytes() == b"ANSWER = 43\n"
 
 
+def test_a_file_that_two_ways_lead_to_is_there_once(
+    few: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chosen = module.chosen_files
+    monkeypatch.setattr(module, "chosen_files", lambda: [*chosen(), *chosen()])
+    stage_files(tmp_path / "home")
+    _change(few / "engine.py", b"ANSWER = 43\n")
+    # What did not change is linked from the first one: a second link would be refused.
+    second = stage_files(tmp_path / "home")
+    assert (second.app / "engine.py").read_bytes() == b"ANSWER = 43\n"
+
+
 def test_sources_touched_but_not_changed_give_the_same(few: Path, tmp_path: Path) -> None:
     first = stage_files(tmp_path / "home")
     _change(few / "engine.py", b"ANSWER = 42\n")
