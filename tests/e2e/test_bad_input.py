@@ -334,6 +334,8 @@ def test_a_port_and_a_state_directory_in_use(network: Network, tmp_path: Path) -
     text = (network.root / "node.toml").read_text(encoding="utf-8")
     (tmp_path / "same.toml").write_text(text, encoding="utf-8")
     other = text.replace(f'"{network.node_state}"', f'"{tmp_path / "other"}"')
+    (tmp_path / "other").mkdir()
+    shutil.copy(network.node_state / "node.key", tmp_path / "other")
     (tmp_path / "port.toml").write_text(other, encoding="utf-8")
     for name, code in (("same", "state_dir_taken"), ("port", "address_in_use")):
         words = [*NODE, "serve", "--config", str(tmp_path / f"{name}.toml")]
