@@ -149,9 +149,9 @@ def test_configurations_are_ones_that_are_read(tmp_path: Path) -> None:
     (agent,) = toml_blocks(ROOT / "docs" / "contributor" / "start.md")
     (tmp_path / "agent.toml").write_text(agent)
     assert read_settings(tmp_path / "agent.toml").number("processor.threads") == 2
-    (node,) = toml_blocks(ROOT / "docs" / "lab" / "README.md")
+    (node,) = toml_blocks(ROOT / "docs" / "lab" / "ray.md")
     values = {"state_dir": str(tmp_path), **tomllib.loads(node)}
-    assert parse_node(values).confirmed_no_confidential_data is True
+    assert parse_node(values).executor == "local, grid, ray"
 
 
 def test_the_list_of_pages_has_every_page() -> None:
