@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from app.control.texts import speak, wanted_language
+from app.control.texts import _, speak, wanted_language
 from gpugoblin.errors import AgentError, GoblinError
 
 if TYPE_CHECKING:
@@ -74,7 +74,13 @@ def _add_json(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_config(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--config", type=Path, metavar="FILE", help="the agent's TOML file")
+    parser.add_argument(
+        "--config",
+        type=Path,
+        metavar="FILE",
+        help="the agent's TOML file; else ~/.config/gpugoblin/agent.toml, for root"
+        " /etc/gpugoblin/agent.toml, where there is one",
+    )
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -122,15 +128,15 @@ def _run(options: argparse.Namespace) -> int:
 
     from app.agent.agent import Agent
     from app.agent.card_start import look_for_cards
-    from app.agent.settings import read_settings
+    from app.agent.settings import settings_path
+    from app.agent.settings_file import SettingsFile
 
-    settings = read_settings(options.config)
+    file = SettingsFile(settings_path(options.config))
+    settings = file.read()
 
     async def lend() -> int:
         say = _say_json if options.json else _say_dim if sys.stdout.isatty() else _say
-        agent = Agent(
-            settings, say, look=look_for_cards, reread=lambda: read_settings(options.config)
-        )
+        agent = Agent(settings, say, look=look_for_cards, file=file)
         return await agent.run()
 
     return asyncio.run(lend())
@@ -160,14 +166,13 @@ def _say_json(line: str) -> None:
 def _enrol(options: argparse.Namespace) -> int:
     from app.agent.enrolment import coordinator_peer, enrol_device, is_enrolled
     from app.agent.link import Link
-    from app.agent.settings import read_settings
+    from app.agent.settings import read_settings, settings_path
     from app.agent.state import State
     from app.control import words
     from gpugoblin.clock import SystemClock
     from gpugoblin.wire.messages.enrol import EnrolStartReply
 
-    settings = read_settings(options.config)
-    peer = coordinator_peer(settings)
+    settings = read_settings(settings_path(options.config))
     state = State(settings.state_directory)
 
     def show(started: EnrolStartReply) -> None:
@@ -179,6 +184,8 @@ def _enrol(options: argparse.Namespace) -> int:
         _say(words.line("enrol_code", fields))
 
     try:
+        settings = settings.with_owners(state.owner_settings().values)
+        peer = coordinator_peer(settings)
         key = state.device_key()
         if not is_enrolled(settings, state, key):
             link = Link(peer, key, SystemClock())
@@ -193,13 +200,13 @@ def _enrol(options: argparse.Namespace) -> int:
 
 
 def listens_at(config: Path | None) -> Path:
-    """The control directory of the agent with this settings file; None: with the defaults.
+    """The control directory of the agent with this settings file; None: with the usual one.
 
     Raises SettingsError.
     """
-    from app.agent.settings import read_settings
+    from app.agent.settings import read_settings, settings_path
 
-    return read_settings(config).control_directory
+    return read_settings(settings_path(config)).control_directory
 
 
 def _tell(options: argparse.Namespace) -> int:
@@ -216,7 +223,9 @@ def _tell(options: argparse.Namespace) -> int:
         number = control.number()
         if getattr(options, "exit", False):
             control.ask(Quit(number))
-            _say("The agent ends now: its engines stop and its tasks go back, within two seconds.")
+            _say(
+                _("The agent ends now: its engines stop and its tasks go back, within two seconds.")
+            )
             return 0
         if options.verb == "pause":
             control.ask(Pause(number, intent, cards, until_s))
@@ -246,7 +255,7 @@ def _tell_outcome(control: ControlClient, verb: Verb, cards: tuple[int, ...]) ->
         if all(settled(verb, card) for card in shown) or time.monotonic() >= deadline_s:
             break
         time.sleep(0.05)
-    for line in outcome(verb, shown, time.time()) or ["This agent has no card to lend."]:
+    for line in outcome(verb, shown, time.time()) or [_("This agent has no card to lend.")]:
         _say(line)
 
 
@@ -272,12 +281,12 @@ def _connect(options: argparse.Namespace) -> ControlClient:
 
 
 def _doctor(options: argparse.Namespace) -> int:
-    from app.agent.settings import read_settings
+    from app.agent.settings import read_settings, settings_path
     from app.control.client import ControlClient
     from app.control.messages import Doctor, Report
     from app.control.screen import print_findings
 
-    settings = read_settings(options.config)
+    settings = read_settings(settings_path(options.config))
     try:
         with ControlClient(settings.control_directory) as control:
             answer = control.ask(Doctor(control.number()))

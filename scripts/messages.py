@@ -18,7 +18,7 @@ from babel.messages.catalog import Catalog
 from babel.messages.extract import extract
 from babel.messages.pofile import read_po, write_po
 
-from app.control import retold, texts, words
+from app.control import plain, retold, screen, texts, words
 from server_stub.coordinator.web import languages
 from server_stub.coordinator.web.messages import extracted
 
@@ -36,7 +36,7 @@ def app_texts() -> list[str]:
     """Every text of the window and of the commands, in English, sorted."""
     found: set[str] = set()
     spoken = [*sorted((APP / "ui").rglob("*.py")), *sorted((APP / "control").glob("*.py"))]
-    for path in [*spoken, APP / "looking.py"]:
+    for path in [*spoken, APP / "looking.py", APP / "main.py"]:
         with io.BytesIO(path.read_bytes()) as source:
             for _line, text, _comments, _context in extract("python", source, keywords={"_": None}):
                 found.add(text if isinstance(text, str) else text[0])
@@ -65,16 +65,17 @@ def _tables() -> Iterable[str]:
     for part in privacy.PARTS:
         yield from part
     yield from account._STATES.values()
+    yield from (*plain.STATES.values(), *screen.STAGES.values())
 
 
 def _settings() -> Iterable[str]:
     """The sentences, units and choices of the settings that a window can change."""
     from app.agent.settings import SETTINGS
-    from app.ui.widgets.setting import plain
+    from app.ui.widgets.setting import plain as without_marks
 
     for one in SETTINGS:
         if one.is_live:
-            yield plain(one.description)
+            yield without_marks(one.description)
             yield one.unit
             yield from (word.replace("_", " ") for word in one.choices)
 

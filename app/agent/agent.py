@@ -23,7 +23,7 @@ from app.agent.cache import BlobCache
 from app.agent.card_engine import Computed
 from app.agent.card_start import CardLook, no_cards
 from app.agent.display import shown_items
-from app.agent.enrolment import coordinator_peer, is_enrolled
+from app.agent.enrolment import chosen_peer, is_enrolled
 from app.agent.events import (
     AskedToEnd,
     CardFound,
@@ -44,7 +44,8 @@ from app.agent.model import Limits
 from app.agent.network import Cards, Network
 from app.agent.owner import Owner
 from app.agent.plan import next_moment_s
-from app.agent.settings import LIVE, Settings, control_group
+from app.agent.settings import Settings, control_group
+from app.agent.settings_file import SettingsFile
 from app.agent.speech import Speech
 from app.agent.state import State, shared_directory
 from app.agent.surroundings import Adjust, Surroundings
@@ -84,7 +85,7 @@ class Agent:
         make_engine: starts an engine; blocks. Another one is for tests.
         look: finds the graphics cards; blocks. None are looked for without it.
         adjust: changes what the probes are given; for tests.
-        reread: reads the settings file again, after SIGHUP.
+        file: where the settings are from: read again when it changes, and after SIGHUP.
 
     Raises:
         AgentError, WireError: what keeps it from starting; nothing is held then.
@@ -100,15 +101,15 @@ class Agent:
         clock: Clock | None = None,
         rng: random.Random | None = None,
         adjust: Adjust = lambda machine: machine,
-        reread: Callable[[], Settings] | None = None,
+        file: SettingsFile | None = None,
     ) -> None:
         self.clock = clock or SystemClock()
         self._rng = rng or random.SystemRandom()
         self.state = State(settings.state_directory)
         try:
-            self.settings = settings.changed(self.state.owner_settings().values)
+            self.settings = settings.with_owners(self.state.owner_settings().values)
             self.key = self.state.device_key()
-            peer = coordinator_peer(self.settings)
+            peer = chosen_peer(self.settings)
             intents = self.state.intents()
             self.cache = BlobCache(
                 self.state.cache_directory,
@@ -172,7 +173,7 @@ class Agent:
             done=lambda: self.post(Enrolled()),
             changed=self._show_soon,
         )
-        self.trial = Trial(self.fleet)
+        self.trial = Trial(self.fleet, lambda card: self.owner.policy.current.get(card))
         self._updates = Updates(
             lambda: self.settings.flag("updates.look"),
             self.state.directory / "updates",
@@ -180,7 +181,7 @@ class Agent:
             self.clock,
             self._rng,
         )
-        self._reread = reread
+        self._file = file
         self.settings_fault = ""
         self._do = self._table()
 
@@ -195,8 +196,7 @@ class Agent:
         directory = shared_directory(self.settings.control_directory, group is not None)
         control = ControlServer(directory, f"agent-{__version__}", Handlers(self), group)
         self._control = control
-        enrolling: asyncio.Task[None] | None = None
-        looking: asyncio.Task[None] | None = None
+        tasks: list[asyncio.Task[None]] = []
         try:
             control.show(shown_items(self))
             await control.start()
@@ -206,17 +206,16 @@ class Agent:
             await self.around.start()
             self._begin()
             if not self.joining.is_enrolled:
-                enrolling = loop.create_task(self.joining.run(Backoff(self._rng)))
-            looking = loop.create_task(self._updates.follow())
+                tasks.append(loop.create_task(self.joining.run(Backoff(self._rng))))
+            tasks.append(loop.create_task(self._updates.follow()))
             return await self._ended
         finally:
             self.stopping.set()
             self.joining.end()
             self.trial.call_off()
-            for task in (enrolling, looking):
-                if task is not None:
-                    task.cancel()
-                    await asyncio.wait([task])
+            for task in tasks:
+                task.cancel()
+                await asyncio.wait([task])
             await self._close(control)
 
     def _begin(self) -> None:
@@ -305,6 +304,7 @@ class Agent:
             rulings = self.owner.rule(snapshot)
             for ruling in rulings:
                 self.speech.say_ruling(ruling)
+            self.trial.follow()
             # A card must be known before its ruling is told.
             known = [each for each in events if isinstance(each, CardFound)]
             rest = [each for each in events if not isinstance(each, CardFound)]
@@ -316,6 +316,8 @@ class Agent:
             return
         self._show_soon()
         self._set_timer(snapshot)
+        if self._file is not None and self._file.has_changed(self.clock.monotonic_s()):
+            self._read_settings()
 
     def _accepted(self, event: Event) -> Event:
         """The coordinator's answer without the grants of labs that the owner does not accept."""
@@ -423,13 +425,13 @@ class Agent:
         self._control.show(shown_items(self))
 
     def _read_settings(self) -> None:
-        """After SIGHUP: the live settings of the file, or the last good ones."""
-        if self._reread is None:
+        """After a change or SIGHUP: the live settings of the file, or the last good ones."""
+        if self._file is None:
             return
         try:
-            found = self._reread()
-            live = {name: found.values[name] for name in LIVE}
-            settings = self.settings.changed({**live, **self.state.owner_settings().values})
+            kept, is_joined = self.state.owner_settings().values, self.joining.is_enrolled
+            settings = self.settings.followed(self._file.read(), kept, is_joined=is_joined)
+            self.joining.refuse(chosen_peer(settings))
         except GoblinError as error:
             self.settings_fault = error.what[:1000]
             self.speech.say("settings_kept", why=error.what)
@@ -440,7 +442,8 @@ class Agent:
         self.change_settings(settings)
 
     def change_settings(self, settings: Settings) -> None:
-        """Takes changed live settings into use."""
+        """Takes changed settings into use."""
+        self.joining.move(chosen_peer(settings))
         self.settings = settings
         for grant in self.machine.model.grants.values():
             if not accepts(settings.choices(), grant.lab):

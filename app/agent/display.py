@@ -53,10 +53,11 @@ class Seen(Protocol):
 
 def shown_items(agent: Seen) -> tuple[Item, ...]:
     """Everything there is to see of an agent now."""
+    peer = agent.network.coordinator_peer
     facts = Facts(
         f"agent-{__version__}",
         round(agent.since_s, 1),
-        agent.network.coordinator_peer.address,
+        "" if peer is None else peer.address,
         _word(agent),
         agent.joining.user_code,
         fingerprint(public_key_bytes(agent.key)),
@@ -117,9 +118,10 @@ def own_findings(agent: Seen) -> tuple[Finding, ...]:
     """What the doctor would look at and a running agent knows already."""
     enrolled = Finding("enrolment", True, "This device is enrolled.")
     if not agent.joining.is_enrolled:
-        enrolled = Finding(
-            "enrolment", False, "This device is not enrolled.", "Approve the code that is shown."
-        )
+        fix = "Approve the code that is shown."
+        if agent.network.coordinator_peer is None:
+            fix = "Name a coordinator first."
+        enrolled = Finding("enrolment", False, "This device is not enrolled.", fix)
     found = [enrolled, *map(_probe_finding, agent.around.board.reports.values())]
     for card in agent.fleet.cards.values():
         refusal, level = card.engine.refusal, card.engine.level

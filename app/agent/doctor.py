@@ -30,13 +30,13 @@ from app.agent.fleet import EngineMaker, start_engine
 from app.agent.link import Link, Peer, PeerRefusal
 from app.agent.locks import take_card
 from app.agent.settings import Settings
-from app.agent.state import enrolment_in, refuse_running, refuse_unsafe
+from app.agent.state import enrolment_in, owner_settings_in, refuse_running, refuse_unsafe
 from app.control.messages import Finding
 from app.host.cards import Discovery, FoundCard
 from app.host.engine import Engine
 from app.probes.gpus.drm import DrmCard, drm_cards
 from gpugoblin.clock import Clock, SystemClock
-from gpugoblin.errors import GoblinError
+from gpugoblin.errors import AgentError, GoblinError
 from gpugoblin.ids import EnrolmentId, fresh_id
 from gpugoblin.units import format_bytes
 from gpugoblin.wire.codec import encode
@@ -56,8 +56,13 @@ STATUS_BYTES: Final = 64 * 1024
 CLOCK_WRONG: Final = "signature_clock_wrong"
 
 
-def examine(settings: Settings, state_directory: Path, link: Link) -> tuple[Finding, ...]:
-    """Coordinator, clock and disk. Blocks for two requests."""
+def examine(settings: Settings, state_directory: Path, link: Link | None) -> tuple[Finding, ...]:
+    """Coordinator, clock and disk. Blocks for two requests. `link`: None where none is named."""
+    if link is None:
+        return (
+            _ill("coordinator", AgentError("coordinator_missing")),
+            _disk(settings, state_directory),
+        )
     return (*_coordinator(link), _disk(settings, state_directory))
 
 
@@ -74,6 +79,7 @@ def examine_alone(
     directory = settings.state_directory
     try:
         key = _kept_key(directory)
+        settings = settings.with_owners(owner_settings_in(directory).values)
     except GoblinError as error:
         return (_ill("state", error),)
     if key is None:

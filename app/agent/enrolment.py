@@ -14,7 +14,7 @@ from gpugoblin.errors import AgentError
 from gpugoblin.wire.messages.enrol import EnrolStartReply
 from gpugoblin.wire.signing import public_key_bytes
 
-__all__ = ["coordinator_peer", "enrol_device", "is_enrolled"]
+__all__ = ["chosen_peer", "coordinator_peer", "enrol_device", "is_enrolled"]
 
 
 def coordinator_peer(settings: Settings) -> Peer:
@@ -27,6 +27,11 @@ def coordinator_peer(settings: Settings) -> Peer:
     if not address:
         raise AgentError("coordinator_missing")
     return Peer("coordinator", address, settings.text("coordinator.certificate_sha256"))
+
+
+def chosen_peer(settings: Settings) -> Peer | None:
+    """As `coordinator_peer`; None where no coordinator is named. Raises `address_refused`."""
+    return coordinator_peer(settings) if settings.text("coordinator.address") else None
 
 
 def is_enrolled(settings: Settings, state: State, key: Ed25519PrivateKey) -> bool:

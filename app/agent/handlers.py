@@ -6,9 +6,10 @@ from typing import Literal, Protocol
 
 from app.agent.display import Seen, own_findings
 from app.agent.doctor import about_cards, as_found, examine
+from app.agent.enrolment import coordinator_peer
 from app.agent.events import Event
 from app.agent.registry import setting_items
-from app.agent.settings import Settings
+from app.agent.settings import JOINING, Settings
 from app.agent.state import State
 from app.agent.trial import Trial
 from app.agent.view import reason_items
@@ -90,6 +91,7 @@ class Handlers:
         if isinstance(request, SettingsGet):
             return self._settings(request.request)
         if isinstance(request, SettingsSet):
+            self._look_at(request)
             changed, _ = agent.state.change_settings(
                 agent.settings, request.revision, request.values
             )
@@ -99,7 +101,7 @@ class Handlers:
             return SettingsDeclared(request.request, setting_items())
         if isinstance(request, Doctor):
             # Network and disk are asked in a thread of the owner's own: the loop goes on.
-            findings = await agent.joining.ask(
+            findings = await agent.joining.look(
                 lambda link: examine(agent.settings, agent.state.directory, link)
             )
             cards = about_cards(agent.settings, agent.discovery, as_found)
@@ -169,6 +171,13 @@ class Handlers:
                 for each in rulings
             ),
         )
+
+    def _look_at(self, request: SettingsSet) -> None:
+        """Refuses a coordinator before it is on disk: the next start would stumble over it."""
+        if not set(JOINING) & set(request.values):
+            return
+        peer = coordinator_peer(self._agent.settings.changed(request.values))
+        self._agent.joining.refuse(peer)
 
     def _settings(self, request: int) -> SettingsAre:
         revision = self._agent.state.owner_settings().revision

@@ -85,12 +85,13 @@ class Network:
 
     Args:
         post: takes the events of one answer together.
+        coordinator_peer: None as long as none is named; it may be set while the agent runs.
         explain: told the last error of each code, for people.
         refuse: told why an offered grant was not taken.
     """
 
     key: Ed25519PrivateKey
-    coordinator_peer: Peer
+    coordinator_peer: Peer | None
     clock: Clock
     rng: random.Random
     cache: BlobCache
@@ -109,14 +110,28 @@ class Network:
     _calls: set[asyncio.Future[Any]] = field(default_factory=set)
 
     def coordinator_call(self, function: Callable[[Link], T]) -> Future[T]:
-        """Runs a dialogue with the coordinator on its lane."""
+        """Runs a dialogue with the coordinator on its lane; see `linked`."""
 
         def work() -> T:
-            if self._link is None:
-                self._link = Link(self.coordinator_peer, self.key, self.clock)
+            self._link = self.linked(self._link)
             return function(self._link)
 
         return self._lane.call(work)
+
+    def linked(self, link: Link | None) -> Link:
+        """This link to the coordinator, or another one where that has moved. From any thread.
+
+        Raises:
+            AgentError: `coordinator_missing`.
+        """
+        peer = self.coordinator_peer
+        if peer is None:
+            raise AgentError("coordinator_missing")
+        if link is not None and link.peer == peer:
+            return link
+        if link is not None:
+            link.close()
+        return Link(peer, self.key, self.clock)
 
     def close(self) -> None:
         """Ends all lanes; what hangs in the network is left to itself, and nobody hears of it."""

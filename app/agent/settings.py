@@ -2,15 +2,16 @@
 
 Owns: the table `AGENT` and, with the policy's, `SETTINGS`; the reading of the file, and the values
 that hold. Must not: act on a value. What the owner changes while the agent runs is kept beside the
-other state and wins over the file.
+other state and wins over the file, save where the file names a coordinator.
 """
 
 from __future__ import annotations
 
 import grp
 import os
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -21,11 +22,28 @@ from gpugoblin.errors import AgentError
 from gpugoblin.settings import Setting, declare
 from gpugoblin.units import GIB, MIB
 
-__all__ = ["AGENT", "LIVE", "SETTINGS", "Settings", "Value", "control_group", "read_settings"]
+__all__ = [
+    "AGENT",
+    "JOINING",
+    "LIVE",
+    "SETTINGS",
+    "Settings",
+    "Value",
+    "control_group",
+    "read_settings",
+    "settings_path",
+]
 
 Value = bool | int | float | str | tuple[str, ...]
 
 _REQUEST: Final = "the request"
+_FINGERPRINT: Final = re.compile(r"([0-9A-Fa-f]{2}:?){32}")
+
+
+def _fingerprint_fault(text: str) -> str:
+    is_one = not text or _FINGERPRINT.fullmatch(text)
+    return "" if is_one else "it must have 64 hexadecimal digits"
+
 
 AGENT: Final = declare(
     Setting(
@@ -53,7 +71,14 @@ AGENT: Final = declare(
         "look; for agents of the system, with a `control_directory` that others can reach, as "
         "/run/gpugoblin. Empty: only the agent's own user and root.",
     ),
-    Setting("coordinator.address", "text", "", "", "https://host:port of the coordinator."),
+    Setting(
+        "coordinator.address",
+        "text",
+        "",
+        "",
+        "https://host:port of the coordinator. Where the file names none, the owner may name one "
+        "while the agent runs, until the device is enrolled; nothing is lent before.",
+    ),
     Setting(
         "coordinator.certificate_sha256",
         "text",
@@ -61,6 +86,7 @@ AGENT: Final = declare(
         "",
         "Fingerprint of the coordinator's certificate (64 hexadecimal digits). Empty: the "
         "certificate authorities of this system decide.",
+        fault=_fingerprint_fault,
     ),
     Setting("processor.lend", "bool", True, "", "Lend the processor."),
     Setting(
@@ -168,12 +194,19 @@ SETTINGS: Final = declare(*AGENT, *POLICY, *PRICES)
 LIVE: Final = tuple(setting.name for setting in SETTINGS if setting.is_live)
 """Names of the settings that may change while the agent runs."""
 
+JOINING: Final = ("coordinator.address", "coordinator.certificate_sha256")
+"""Names of those that the owner may change as long as the file names no coordinator."""
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The values that hold: all names of `SETTINGS`, checked."""
+    """The values that hold: all names of `SETTINGS`, checked.
+
+    `is_pinned`: the file names the coordinator, so that nobody else does.
+    """
 
     values: Mapping[str, Value]
+    is_pinned: bool = False
 
     def text(self, name: str) -> str:
         return str(self.values[name])
@@ -203,7 +236,7 @@ class Settings:
         return Path(text).expanduser() if text else None
 
     def changed(self, changes: Mapping[str, object]) -> Settings:
-        """With other values for live settings.
+        """With other values for live settings, and for `JOINING` where the file leaves it open.
 
         Raises:
             AgentError: `setting_fixed`.
@@ -212,10 +245,36 @@ class Settings:
         values = dict(self.values)
         for name, value in changes.items():
             setting = declared.find(SETTINGS, name, _REQUEST)
-            if not setting.is_live:
+            if not setting.is_live and (self.is_pinned or name not in JOINING):
                 raise AgentError("setting_fixed", name=name)
             values[name] = setting.check(value, _REQUEST)
-        return Settings(values)
+        return replace(self, values=values)
+
+    def followed(self, found: Settings, kept: Mapping[str, object], *, is_joined: bool) -> Settings:
+        """With what the file says now, and what the owner changed.
+
+        Args:
+            found: the file's values.
+            kept: the owner's.
+            is_joined: the device is enrolled: its coordinator stays.
+
+        Raises:
+            AgentError, SettingsError: as `changed`.
+        """
+        names = LIVE if is_joined or not found.is_pinned else (*LIVE, *JOINING)
+        values = {**self.values, **{name: found.values[name] for name in names}}
+        is_pinned = self.is_pinned or (found.is_pinned and not is_joined)
+        return Settings(values, is_pinned).with_owners(kept)
+
+    def with_owners(self, kept: Mapping[str, object]) -> Settings:
+        """With what the owner changed in earlier runs, as far as it still counts.
+
+        Raises:
+            AgentError, SettingsError: as `changed`.
+        """
+        ours = {name: value for name, value in kept.items()
+                if not (self.is_pinned and name in JOINING)}  # fmt: skip
+        return self.changed(ours)
 
     @property
     def state_directory(self) -> Path:
@@ -263,4 +322,16 @@ def read_settings(path: Path | None) -> Settings:
         values = declared.check({}, SETTINGS, "nobody")
     else:
         values = declared.read(path, SETTINGS)
-    return Settings(values)
+    return Settings(values, is_pinned=bool(values["coordinator.address"]))
+
+
+def settings_path(chosen: Path | None) -> Path | None:
+    """The file that holds: the one that was named, else the one in its usual place, if any."""
+    if chosen is not None:
+        return chosen
+    if os.geteuid() == 0:
+        usual = Path("/etc/gpugoblin/agent.toml")
+    else:
+        base = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
+        usual = Path(base).expanduser() / "gpugoblin" / "agent.toml"
+    return usual if usual.exists() else None

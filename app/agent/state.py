@@ -30,6 +30,7 @@ __all__ = [
     "State",
     "enrolment_in",
     "own_directory",
+    "owner_settings_in",
     "refuse_running",
     "refuse_unsafe",
     "shared_directory",
@@ -165,7 +166,7 @@ class State:
 
     def owner_settings(self) -> OwnerSettings:
         """What the owner changed. Raises AgentError `state_damaged`."""
-        found = self._read("settings.json", OwnerSettings) or OwnerSettings()
+        found = owner_settings_in(self.directory)
         self.settings_revision = found.revision
         return found
 
@@ -211,6 +212,11 @@ def enrolment_in(directory: Path, coordinator: str, public_key: bytes) -> Enrolm
     if found is None or found.coordinator != coordinator:
         return None
     return found if found.public_key == public_key.hex() else None
+
+
+def owner_settings_in(directory: Path) -> OwnerSettings:
+    """As `State.owner_settings`, of a directory that nobody holds."""
+    return _read(directory / "settings.json", OwnerSettings) or OwnerSettings()
 
 
 def refuse_running(directory: Path) -> None:

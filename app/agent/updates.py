@@ -56,12 +56,15 @@ async def ask(state: Path, trust: Path) -> Answer:
     Raises:
         AgentError: `update_away`, when it says nothing that can be read.
     """
-    child = await asyncio.create_subprocess_exec(
-        sys.executable, "-I", "-m", "app.update.look", str(state), str(trust),
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.DEVNULL,
-    )  # fmt: skip
+    try:
+        child = await asyncio.create_subprocess_exec(
+            sys.executable, "-I", "-m", "app.update.look", str(state), str(trust),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+        )  # fmt: skip
+    except OSError as cause:  # the disk is full, or there is no process to be had
+        raise AgentError("update_away", address="the child", reason=str(cause)) from cause
     try:
         if child.stdout is None:
             raise AgentError("update_away", address="the child", reason="it has no output")
@@ -129,7 +132,8 @@ class Updates:
 
     async def look(self) -> None:
         """Looks now, and says what is worth saying."""
-        self._state.mkdir(mode=0o700, exist_ok=True)
+        with contextlib.suppress(OSError):
+            self._state.mkdir(mode=0o700, exist_ok=True)
         self._set_mark("asked")
         try:
             answer = await self._asks(self._state, self._trust)

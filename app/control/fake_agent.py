@@ -288,6 +288,12 @@ class FakeAgent:
         for name in request.values:
             if name not in known:
                 raise AgentError("setting_fixed", name=name)
+        address, agent = request.values.get("coordinator.address"), self.items.get("agent")
+        if address == "":
+            raise AgentError("coordinator_missing")
+        if isinstance(address, str) and isinstance(agent, AgentItem):
+            self.items["agent"] = msgspec.structs.replace(agent, coordinator=address)
+            self._show()
         self.values.update(request.values)
         self.revision += 1
         return SettingsAre(request.request, self.revision, dict(self.values))

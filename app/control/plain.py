@@ -1,4 +1,7 @@
-"""Status in plain lines, for pipes and logs. Owns their look; asks nobody."""
+"""Status in plain lines, for pipes and logs, and the texts that a terminal shows too.
+
+Owns: these texts. Must not: ask anybody.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,12 @@ from typing import Final
 
 from app.control import words
 from app.control.messages import AgentItem, CardItem, Item, ProbeItem, TotalsItem
+from app.control.texts import _
 from gpugoblin.units import format_bytes
 
-__all__ = ["status_lines"]
+__all__ = ["STATES", "code_line", "coordinator_line", "status_lines", "totals_line"]
 
-_STATES: Final = {
+STATES: Final[Mapping[str, str]] = {
     "starting": "starting",
     "not_enrolled": "not enrolled",
     "working": "connected",
@@ -20,27 +24,57 @@ _STATES: Final = {
 }
 
 
+def coordinator_line(agent: AgentItem) -> str:
+    """Which coordinator, and how it stands with it."""
+    if not agent.coordinator:
+        return _("No coordinator is named yet.")
+    return _("Coordinator {coordinator}: {state}").format(
+        coordinator=agent.coordinator, state=_(STATES[agent.state])
+    )
+
+
+def code_line(agent: AgentItem) -> str:
+    """What to do with the code of a machine that is not enrolled yet."""
+    return _("Approve the code {code} to enroll this device.").format(code=agent.user_code)
+
+
+def totals_line(totals: TotalsItem) -> str:
+    """What was done since the start."""
+    return _(
+        "Since the start: {results} results sent, {back} tasks given back, {received} received,"
+        " {sent} sent, {cached} cached (encrypted); today {energy:.3f} kWh"
+    ).format(
+        results=totals.results_sent,
+        back=totals.leases_given_back,
+        received=format_bytes(totals.bytes_received),
+        sent=format_bytes(totals.bytes_sent),
+        cached=format_bytes(totals.cache_bytes),
+        energy=totals.energy_wh / 1000,
+    )
+
+
 def status_lines(items: Mapping[str, Item], now_s: float) -> Iterator[str]:
     """Everything there is to see of an agent, a line each. `now_s`: Unix seconds."""
     for item in items.values():
         if isinstance(item, AgentItem):
-            yield f"gpugoblin {item.build}, process {item.pid}, profile {item.profile}"
-            yield f"coordinator {item.coordinator}: {_STATES[item.state]}"
+            yield _("gpugoblin {build}, process {pid}, profile {profile}").format(
+                build=item.build, pid=item.pid, profile=item.profile
+            )
+            yield coordinator_line(item)
             if item.user_code:
-                yield f"approve the code {item.user_code} to enroll this device"
+                yield code_line(item)
             if item.settings_fault:
-                yield f"settings file not used: {item.settings_fault}"
+                yield words.line("settings_kept", {"why": item.settings_fault})
     for item in items.values():
         if isinstance(item, CardItem):
-            yield f"card {item.card} ({item.kind}): {words.card_sentence(item, now_s)}"
+            yield _("Card {card} ({kind}): {sentence}").format(
+                card=item.card, kind=item.kind, sentence=words.card_sentence(item, now_s)
+            )
     for item in items.values():
         if isinstance(item, ProbeItem) and item.health == "unknown":
-            yield f"not known: {item.name} ({item.source}): {item.line}"
+            yield _("Not known: {name} ({source}): {line}").format(
+                name=item.name, source=item.source, line=item.line
+            )
     for item in items.values():
         if isinstance(item, TotalsItem):
-            yield (
-                f"since the start: {item.results_sent} results sent, "
-                f"{item.leases_given_back} tasks given back, "
-                f"{format_bytes(item.bytes_received)} received, "
-                f"{format_bytes(item.bytes_sent)} sent; today {item.energy_wh / 1000:.3f} kWh"
-            )
+            yield totals_line(item)

@@ -22,6 +22,7 @@ FINDINGS: Final = (
     "This device is enrolled.",
     "This device is not enrolled.",
     "Approve the code that is shown.",
+    "Name a coordinator first.",
     "Run `gpugoblin agent enrol` and approve the code.",
     "{address} answers.",
     "This machine's clock is within {span} s of the coordinator's.",

@@ -19,20 +19,20 @@ from app.control.messages import (
     LeaseItem,
     TotalsItem,
 )
+from app.control.plain import code_line, coordinator_line, totals_line
 from app.control.retold import finding_lines
 from app.control.texts import _
-from gpugoblin.units import format_bytes, format_flops, format_seconds
+from gpugoblin.units import format_flops, format_seconds
 
-__all__ = ["print_findings", "print_status"]
+__all__ = ["STAGES", "print_findings", "print_status"]
 
-_STATES: Final = {
-    "starting": "[yellow]starting[/yellow]",
-    "not_enrolled": "[yellow]not enrolled[/yellow]",
-    "working": "[green]connected[/green]",
-    "coordinator_away": "[yellow]the coordinator does not answer[/yellow]",
-    "ending": "[yellow]ending[/yellow]",
+STAGES: Final[Mapping[str, str]] = {
+    "fetching": "{n} fetching",
+    "ready": "{n} ready",
+    "submitted": "{n} submitted",
+    "committed": "{n} committed",
+    "uploading": "{n} uploading",
 }
-_STAGES: Final = ("fetching", "ready", "submitted", "committed", "uploading")
 
 
 def print_status(items: Mapping[str, Item], now_s: float, console: Console | None = None) -> None:
@@ -41,53 +41,54 @@ def print_status(items: Mapping[str, Item], now_s: float, console: Console | Non
     for item in items.values():
         if isinstance(item, AgentItem):
             _print_agent(out, item, now_s)
-    table = Table("card", "does", "sandbox", "rate", "done", "labs", box=None, pad_edge=False)
+    names = (_("card"), _("does"), _("sandbox"), _("rate"), _("done"), _("labs"))
+    table = Table(*names, box=None, pad_edge=False)
     for item in items.values():
         if isinstance(item, CardItem):
             labs = [
-                f"one until {words.clock_time(each.until_s)}"
+                _("one until {moment}").format(moment=words.clock_time(each.until_s))
                 for each in items.values()
                 if isinstance(each, GrantItem) and each.card == item.card
             ]
-            rate = f"{format_flops(item.flops_per_s)}/s" if item.flops_per_s else "unknown"
+            rate = f"{format_flops(item.flops_per_s)}/s" if item.flops_per_s else _("unknown")
             table.add_row(
                 f"{item.card} ({item.kind})",
                 escape(words.card_sentence(item, now_s)),
-                item.sandbox_level or "none yet",
+                item.sandbox_level or _("none yet"),
                 rate,
                 str(item.done),
-                "\n".join(labs) or "none",
+                "\n".join(labs) or _("none"),
             )
     out.print(table)
     _print_work(out, items)
 
 
 def _print_agent(out: Console, item: AgentItem, now_s: float) -> None:
-    out.print(f"[bold]gpugoblin[/bold] {escape(item.build)}, process {item.pid}")
+    out.print(
+        _("gpugoblin {build}, process {pid}, profile {profile}").format(
+            build=escape(item.build), pid=item.pid, profile=escape(item.profile)
+        ),
+        style="bold",
+    )
     contact = ""
     if item.next_contact_s is not None and item.state in ("working", "coordinator_away"):
         wait_s = max(0.0, item.next_contact_s - now_s)
-        contact = f", next contact in {format_seconds(round(wait_s))}"
-    out.print(f"Coordinator {escape(item.coordinator)}: {_STATES[item.state]}{contact}")
-    out.print(f"This device's key: {escape(item.fingerprint)}")
+        contact = _(", next contact in {time}").format(time=format_seconds(round(wait_s)))
+    color = "green" if item.state == "working" else "yellow"
+    out.print(f"[{color}]{escape(coordinator_line(item))}[/{color}]{contact}")
+    out.print(_("This device's key: {fingerprint}").format(fingerprint=escape(item.fingerprint)))
     if item.user_code:
-        out.print(f"Approve the code [bold]{escape(item.user_code)}[/bold] to enroll this device.")
+        out.print(escape(code_line(item)), style="bold")
 
 
 def _print_work(out: Console, items: Mapping[str, Item]) -> None:
     leases = [item for item in items.values() if isinstance(item, LeaseItem)]
-    counts = {stage: sum(item.stage == stage for item in leases) for stage in _STAGES}
-    shown = ", ".join(f"{count} {stage}" for stage, count in counts.items() if count)
-    out.print(f"Tasks now: {shown or 'none'}")
+    counts = {stage: sum(item.stage == stage for item in leases) for stage in STAGES}
+    shown = ", ".join(_(STAGES[stage]).format(n=n) for stage, n in counts.items() if n)
+    out.print(_("Tasks now: {tasks}").format(tasks=shown or _("none")))
     for item in items.values():
         if isinstance(item, TotalsItem):
-            out.print(
-                f"Since the start: {item.results_sent} results sent, "
-                f"{item.leases_given_back} tasks given back, "
-                f"{format_bytes(item.bytes_received)} received, "
-                f"{format_bytes(item.bytes_sent)} sent, "
-                f"{format_bytes(item.cache_bytes)} cached (encrypted)"
-            )
+            out.print(totals_line(item))
 
 
 def print_findings(findings: Sequence[Finding], console: Console | None = None) -> None:

@@ -5,12 +5,16 @@ bounds. Must not: decide anything: requests go to a handler, which answers with 
 
 A system agent may serve a group: its members may do all, and everybody else may read.
 
+What takes seconds (a measurement, a letter, the doctor) is answered when it is done, and what comes
+after it on the same connection does not wait: above all a pause.
+
 A program that subscribed and does not read is let go; it can come back and take a snapshot.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import socket
 from collections.abc import Awaitable, Callable
@@ -30,10 +34,13 @@ from app.control.messages import (
     Preview,
     Refused,
     Request,
+    SelfTest,
     SettingsDescribe,
     SettingsGet,
     Show,
     ShowPage,
+    SigninBegin,
+    SigninCode,
     Status,
     Subscribe,
     Welcome,
@@ -52,6 +59,10 @@ READ_VERBS: Final = (
     Hello, Status, Subscribe, SettingsGet, SettingsDescribe, Preview, History, Doctor,
 )  # fmt: skip
 """What those may ask who may only read. Logs are not among them: they may name programs."""
+
+SLOW_VERBS: Final = (SelfTest, SigninBegin, SigninCode, Doctor)
+MAX_SLOW: Final = 4
+"""So many of them a connection; the next request waits for one to be done."""
 
 Handler = Callable[[Request], Awaitable[Answer]]
 
@@ -146,23 +157,40 @@ class ControlServer:
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, is_owner: bool
     ) -> None:
         is_known = False
-        while True:
-            line = await _line(reader)
-            if line is None:
-                return
-            try:
-                request = decode_request(line)
-                if not is_known and not isinstance(request, Hello):
-                    raise AgentError("control_malformed", reason="the first line must be Hello")
-            except AgentError as error:
-                await _send(writer, _refusal(0, error))
-                return
-            is_known = True
-            if is_owner or isinstance(request, READ_VERBS):
-                answer = await self._answer(request, writer)
-            else:
-                answer = _refusal(request.request, AgentError("control_readonly"))
-            await _send(writer, answer)
+        slow: set[asyncio.Task[None]] = set()
+        try:
+            while (line := await _line(reader)) is not None:
+                try:
+                    request = decode_request(line)
+                    if not is_known and not isinstance(request, Hello):
+                        raise AgentError("control_malformed", reason="the first line must be Hello")
+                except AgentError as error:
+                    await _send(writer, _refusal(0, error))
+                    return
+                is_known = True
+                if not is_owner and not isinstance(request, READ_VERBS):
+                    refusal = _refusal(request.request, AgentError("control_readonly"))
+                    await _send(writer, refusal)
+                elif isinstance(request, SLOW_VERBS):
+                    if len(slow) >= MAX_SLOW:
+                        await asyncio.wait(slow, return_when=asyncio.FIRST_COMPLETED)
+                    task = asyncio.get_running_loop().create_task(self._reply(request, writer))
+                    slow.add(task)
+                    task.add_done_callback(slow.discard)
+                else:
+                    await _send(writer, await self._answer(request, writer))
+            if slow:
+                await asyncio.wait(slow)
+        finally:
+            left = list(slow)
+            for task in left:
+                task.cancel()
+            if left:
+                await asyncio.wait(left)
+
+    async def _reply(self, request: Request, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(ConnectionError):  # the program went away
+            await _send(writer, await self._answer(request, writer))
 
     async def _answer(self, request: Request, writer: asyncio.StreamWriter) -> Answer:
         if isinstance(request, Hello):

@@ -153,6 +153,8 @@ LINES: Final[Mapping[str, str]] = {
     "enrol_code": "To enroll this device, approve the code {user_code} at the coordinator. Its key"
     " has the fingerprint {fingerprint}; the code is good for {minutes} minutes.",
     "enrolled": "This device is enrolled.",
+    "no_coordinator": "No coordinator is named, so nothing is lent: name one in the window, by"
+    " `gpugoblin settings coordinator.address=https://...`, or in the settings file.",
     "enrol_failed": "Enrolling failed: {why}",
     "coordinator_away": "The coordinator does not answer; grants that are held go on. {why}",
     "coordinator_refuses": "The coordinator refuses; grants that are held go on. {why}",

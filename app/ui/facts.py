@@ -84,6 +84,8 @@ def overview(items: Mapping[str, Item], now_s: float, away: str = "") -> Overvie
         return Overview("trouble", _("The settings file has a fault"), agent.settings_fault)
     if agent.state == "not_enrolled":
         line = _("Approve the code {code} at the coordinator.").format(code=agent.user_code or "…")
+        if not agent.coordinator:
+            line = _("No coordinator is named yet.")
         return Overview("setup", _("Not enrolled yet"), line)
     if not cards:
         return Overview("resting", _("No card"), _("This machine has no card that can be lent."))

@@ -139,7 +139,7 @@ class Program(QObject):
         """
         begun = self._setup.progress.read()
         agent = self._items.get("agent")
-        if not begun and not isinstance(agent, AgentItem):
+        if not begun and (not isinstance(agent, AgentItem) or agent.state == "ending"):
             return False
         if not begun and isinstance(agent, AgentItem) and agent.state != "not_enrolled":
             self._setup.progress.keep(DONE)

@@ -52,8 +52,14 @@ CODES: dict[str, ErrorCode] = {
     ),
     # enrolment
     "coordinator_missing": ErrorCode(
-        what="No coordinator is configured.",
-        next_step='Put `[coordinator] address = "https://..."` into the configuration.',
+        what="No coordinator is named.",
+        next_step="Name one: in the window (page Account and machines), by `gpugoblin settings"
+        " coordinator.address=https://...`, or in the settings file.",
+    ),
+    "coordinator_kept": ErrorCode(
+        what="This device is enrolled at {address} and stays there while the agent runs.",
+        next_step="To move it, end the agent, delete enrolment.json in its state directory, and"
+        " start it again.",
     ),
     "not_enrolled": ErrorCode(
         what="The coordinator at {address} does not know this device yet.",
@@ -86,6 +92,10 @@ CODES: dict[str, ErrorCode] = {
     "trial_busy": ErrorCode(
         what="Another card is being measured, or this one begins to lend.",
         next_step="Ask again in some seconds.",
+    ),
+    "trial_forbidden": ErrorCode(
+        what="Card {card} is not measured now, {why}.",
+        next_step="Ask again when that has passed.",
     ),
     # links
     "address_refused": ErrorCode(

@@ -11,10 +11,23 @@ from typing import Any
 from app.agent.agent import Agent
 from app.agent.card_start import CardLook, no_cards
 from app.agent.fleet import EngineMaker
-from app.agent.settings import read_settings
+from app.agent.settings import Settings, read_settings
+from app.agent.settings_file import SettingsFile
 from app.agent.surroundings import Adjust
 from tests.helpers.agent_network import FakeCoordinator, FakeLab, settings_text
 from tests.helpers.agent_plain import plain_engine
+
+
+class _Written(SettingsFile):
+    """A scene's settings file, which is written before it is read."""
+
+    def __init__(self, scene: Scene) -> None:
+        super().__init__(scene.config)
+        self._scene = scene
+
+    def read(self) -> Settings:
+        assert self._scene.config
+        return super().read()
 
 
 class Scene:
@@ -62,7 +75,7 @@ class Scene:
         async def both() -> int:
             agent = Agent(
                 read_settings(self.config), self.lines.append, make_engine=make, look=look,
-                rng=random.Random(5), adjust=adjust, reread=lambda: read_settings(self.config),
+                rng=random.Random(5), adjust=adjust, file=_Written(self),
             )  # fmt: skip
             self.agent = agent
             running = asyncio.create_task(agent.run())

@@ -59,7 +59,7 @@ def test_from_apt_to_a_verified_task_and_back(package: Path, root: Path, suite: 
     before = debian.files()
     taken_s = installed.install()
     found = debian.run("gpugoblin", "doctor", user=OWNER).stdout
-    assert re.search(r"^well +sandbox: An engine starts, walled in at the level full", found, re.M)
+    assert re.search(r"^well +Walls: An engine starts, walled in at the level full", found, re.M)
     with Network(root / "network", {}) as network:
         try:
             taken_s += installed.first_task(network)

@@ -32,6 +32,7 @@ from app.control.messages import (
 )
 from app.control.texts import _, wanted_language
 from app.ui.firstrun.step import Step
+from app.ui.pages.coordinator import CoordinatorPart
 from app.ui.pages.page import Context, heading, paragraph
 
 __all__ = ["AccountStep"]
@@ -52,9 +53,13 @@ class AccountStep(Step):
             context,
         )  # fmt: skip
         self._is_enrolled = False
+        self._is_named = True
         self._state = paragraph("")
         self._state.setObjectName("effect")
         self.column.addWidget(self._state)
+        self._part = CoordinatorPart(context)
+        self._part.hide()
+        self.column.addWidget(self._part)
         self._letter = self._letter_part()
         self._by_code = self._code_part()
         self.column.addStretch(1)
@@ -78,18 +83,22 @@ class AccountStep(Step):
         agent = items.get("agent")
         if not isinstance(agent, AgentItem):
             self._say(_("The agent does not run yet. This page goes on by itself when it does."))
+            self._part.hide()
             self._allow(False)
             return
-        self._is_enrolled = agent.state not in ("not_enrolled", "starting")
+        self._is_named = bool(agent.coordinator)
+        # One that starts is enrolled: its cards were not measured yet, as while somebody is here.
+        self._is_enrolled = agent.state != "not_enrolled"
         if self._is_enrolled:
             self._say(_("This machine is known to the network. Nothing is left to do here."))
-        elif agent.user_code:
+        elif agent.user_code or not self._is_named:
             self._say("")
+        self._part.setVisible(not self._is_enrolled and not agent.user_code)
         self._code.setText(agent.user_code)
         self._fingerprint.setText(
             _("Fingerprint of this machine: {fingerprint}").format(fingerprint=agent.fingerprint)
         )
-        self._letter.setVisible(not self._is_enrolled)
+        self._letter.setVisible(not self._is_enrolled and self._is_named)
         self._by_code.setVisible(not self._is_enrolled and bool(agent.user_code))
         self._allow(bool(agent.user_code))
 
@@ -159,7 +168,7 @@ class AccountStep(Step):
         link.ask(EnrolPoll(link.number()), self._told)
 
     def _told(self, answer: Answer) -> None:
-        if not isinstance(answer, EnrolIs):
+        if not isinstance(answer, EnrolIs) or not self._is_named:
             return
         if answer.state == "failed":
             self._say(_("The coordinator cannot be asked: {why} The agent tries again by"

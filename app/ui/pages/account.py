@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QCheckBox, QFormLayout, QLabel, QPushButton
 from app.control.messages import AgentItem, Answer, EnrolBegin, EnrolIs, Item, Refused
 from app.control.texts import _
 from app.ui.autostart import Autostart
+from app.ui.pages.coordinator import CoordinatorPart
 from app.ui.pages.page import Context, Page, heading, paragraph
 from app.ui.widgets.wrapped import Wrapped
 
@@ -53,7 +54,9 @@ class AccountPage(Page):
         form.addRow(_("Program"), self._build)
         self._switch = QCheckBox()
         self._switch.clicked.connect(self._switched)
-        for widget in (self._state, self._code, self._steps, self._copy, self._enrol):
+        self._part = CoordinatorPart(context)
+        self._part.hide()
+        for widget in (self._state, self._part, self._code, self._steps, self._copy, self._enrol):
             self.column.addWidget(widget)
         self.column.addLayout(form)
         self.column.addWidget(heading(_("This machine")))
@@ -70,11 +73,11 @@ class AccountPage(Page):
         agent = items.get("agent")
         if not isinstance(agent, AgentItem):
             self._state.setText(_("The agent does not run."))
-            for widget in (self._code, self._steps, self._copy, self._enrol):
+            for widget in (self._part, self._code, self._steps, self._copy, self._enrol):
                 widget.hide()
             return
         self._state.setText(_(_STATES[agent.state]))
-        self._coordinator.setText(agent.coordinator or _("none is named in the settings file"))
+        self._coordinator.setText(agent.coordinator or _("No coordinator is named yet."))
         self._fingerprint.setText(agent.fingerprint)
         self._build.setText(agent.build)
         waits = agent.state == "not_enrolled"
@@ -85,8 +88,9 @@ class AccountPage(Page):
         )  # fmt: skip
         self._code.setVisible(waits and bool(agent.user_code))
         self._copy.setVisible(waits and bool(agent.user_code))
-        self._steps.setVisible(waits)
-        self._enrol.setVisible(waits and not agent.user_code)
+        self._part.setVisible(waits and not agent.user_code)
+        self._steps.setVisible(waits and bool(agent.coordinator))
+        self._enrol.setVisible(waits and not agent.user_code and bool(agent.coordinator))
 
     def _begin(self) -> None:
         link = self.context.link

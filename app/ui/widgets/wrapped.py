@@ -6,11 +6,18 @@ button by its name.
 
 from __future__ import annotations
 
-from PySide6.QtCore import QSize, Qt
-from PySide6.QtGui import QMouseEvent
+from typing import Final
+
+from PySide6.QtCore import QEvent, QSize, Qt
+from PySide6.QtGui import QColor, QMouseEvent, QPalette
 from PySide6.QtWidgets import QAbstractButton, QHBoxLayout, QLabel, QSizePolicy, QWidget
 
 __all__ = ["Wrapped"]
+
+
+DARK: Final = 128
+"""Below this lightness (of 255) a window is a dark one."""
+TEXT_SHARE: Final = 0.85
 
 
 class Wrapped(QWidget):
@@ -30,6 +37,21 @@ class Wrapped(QWidget):
         row.setSpacing(8)
         row.addWidget(button, 0, Qt.AlignmentFlag.AlignTop)
         row.addWidget(self._label, 1)
+        self._outline()
+
+    def changeEvent(self, event: QEvent) -> None:
+        super().changeEvent(event)
+        if event.type() is QEvent.Type.PaletteChange:
+            self._outline()
+
+    def _outline(self) -> None:
+        """Qt draws the box in the window's colour, darkened, which nobody sees on a dark window."""
+        own, shown = self.palette(), QPalette()
+        window = own.color(QPalette.ColorRole.Window)
+        if window.lightness() < DARK:
+            text = own.color(QPalette.ColorRole.WindowText)
+            shown.setColor(QPalette.ColorRole.Window, _mixed(text, window))
+        self._button.setPalette(shown)
 
     def minimumSizeHint(self) -> QSize:
         return QSize(120, super().minimumSizeHint().height())
@@ -39,3 +61,8 @@ class Wrapped(QWidget):
         if self._button.isEnabled() and self.rect().contains(event.position().toPoint()):
             self._button.setFocus(Qt.FocusReason.MouseFocusReason)
             self._button.click()
+
+
+def _mixed(text: QColor, window: QColor) -> QColor:
+    shares = zip(text.getRgb()[:3], window.getRgb()[:3], strict=True)  # type: ignore[index] # four
+    return QColor(*(round(TEXT_SHARE * a + (1 - TEXT_SHARE) * b) for a, b in shares))

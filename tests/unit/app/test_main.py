@@ -170,9 +170,11 @@ def test_the_console_needs_its_word_and_its_coordinator(
     with pytest.raises(SystemExit):
         main.main([])
     path = tmp_path / "a.toml"
-    path.write_text(f'state_directory = "{tmp_path / "state"}"\n')
+    path.write_text(
+        f'state_directory = "{tmp_path / "state"}"\n[coordinator]\naddress = "c.example.org"\n'
+    )
     assert main.main(["--console", "--config", str(path)]) == main.FAILED
-    assert "No coordinator is configured" in capsys.readouterr().err
+    assert "c.example.org cannot be used" in capsys.readouterr().err
     assert main.main(["--console", "--config", str(tmp_path / "no.toml")]) == main.FAILED
 
 

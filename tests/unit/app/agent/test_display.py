@@ -33,6 +33,7 @@ def agent(*, ending: bool = False, enrolled: bool = True, **card: Any) -> Any:
         machine=SimpleNamespace(model=model),
         stopping=stopping,
         joining=SimpleNamespace(is_enrolled=enrolled, user_code=""),
+        network=SimpleNamespace(coordinator_peer=SimpleNamespace(address="https://c:1")),
         around=SimpleNamespace(board=SimpleNamespace(reports=REPORTS)),
         fleet=SimpleNamespace(cards={0: SimpleNamespace(number=0, engine=engine)}),
     )
@@ -68,3 +69,10 @@ def test_what_it_knows_already(made: Any, well: dict[str, bool]) -> None:
     assert told == {**well, **probes}
     assert all(finding.is_well or finding.next_step for finding in findings)
     assert "It is known whether a game runs (processes)." in [each.what for each in findings]
+
+
+def test_without_a_coordinator_the_doctor_says_what_is_first() -> None:
+    made = agent(enrolled=False)
+    assert own_findings(made)[0].next_step == "Approve the code that is shown."
+    made.network.coordinator_peer = None
+    assert own_findings(made)[0].next_step == "Name a coordinator first."

@@ -61,7 +61,7 @@ class FakeAgent:
         self.revision = 0
         self.joining = SimpleNamespace(
             begin_signin=self.begin, finish_signin=self.finish, is_enrolled=False,
-            user_code="ABCD-2345", code_until_s=9.0, fault="",
+            user_code="ABCD-2345", code_until_s=9.0, fault="", refuse=self.refuse,
         )  # fmt: skip
         self.key = KEY
         self.trial = self.measure
@@ -73,6 +73,10 @@ class FakeAgent:
             owner_settings=lambda: OwnerSettings(self.revision),
             change_settings=self.change,
         )
+
+    def refuse(self, peer: Any) -> None:
+        if peer.address == "https://kept:1":
+            raise AgentError("coordinator_kept", address="https://c:1")
 
     async def begin(self, mailbox: str, language: str) -> None:
         self.calls.append((mailbox, language))
@@ -130,6 +134,25 @@ def test_settings_are_read_and_changed() -> None:
     assert before.revision == 0
     after = ask(agent, SettingsSet(2, 0, {"queue.prefetch": 5}))
     assert (after.revision, after.values["queue.prefetch"]) == (1, 5)
+
+
+@pytest.mark.parametrize(
+    ("address", "code"),
+    [
+        ("c.example.org", "address_refused"),
+        ("http://c.example.org", "address_refused"),
+        ("", "coordinator_missing"),
+        ("https://kept:1", "coordinator_kept"),
+    ],
+)
+def test_a_coordinator_that_cannot_be_is_never_kept(address: str, code: str) -> None:
+    agent = FakeAgent()
+    with pytest.raises(GoblinError) as caught:
+        ask(agent, SettingsSet(1, 0, {"coordinator.address": address}))
+    assert caught.value.code == code
+    assert agent.revision == 0
+    after = ask(agent, SettingsSet(2, 0, {"coordinator.address": "https://c:1"}))
+    assert after.values["coordinator.address"] == "https://c:1"
 
 
 def test_signing_in_reaches_whoever_joins() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import random
 import threading
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,6 +14,7 @@ import pytest
 from app.agent.backoff import Backoff
 from app.agent.joining import Joining
 from app.agent.lane import Lane
+from app.agent.link import Peer
 from gpugoblin.clock import SystemClock
 from gpugoblin.errors import AgentError
 from gpugoblin.wire.codec import encode
@@ -31,27 +31,26 @@ from gpugoblin.wire.signing import fingerprint, public_key_bytes
 class Place:
     """A coordinator that approves once the letter's code came, and the agent around it."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self) -> None:
         self.key = make_key()
         self.is_approved = threading.Event()
         self.is_away = False
+        self.known: Any = None
         self.said: list[str] = []
         self.kept: list[Any] = []
         self.done: list[bool] = []
         self.lane = Lane("coordinator")
-        self.peer = SimpleNamespace(address="https://c:1")
-        link = SimpleNamespace(call=self.call, close=lambda: None, peer=self.peer)
-        monkeypatch.setattr("app.agent.joining.Link", lambda *_: link)
+        self.link = SimpleNamespace(call=self.call, close=lambda: None, peer=peer("https://c:1"))
         self.network = SimpleNamespace(
             key=self.key,
-            clock=SystemClock(),
-            coordinator_peer=self.peer,
-            coordinator_call=lambda work: self.lane.call(lambda: work(link)),
+            coordinator_peer=self.link.peer,
+            coordinator_call=lambda work: self.lane.call(lambda: work(self.linked(None))),
+            linked=self.linked,
         )
         self.stopping = threading.Event()
         self.joining = Joining(
             self.network,  # type: ignore[arg-type]
-            SimpleNamespace(keep_enrolment=self.kept.append),  # type: ignore[arg-type]
+            SimpleNamespace(keep_enrolment=self.kept.append, enrolment=lambda *_: self.known),  # type: ignore[arg-type]
             SimpleNamespace(say=lambda code, **_: self.said.append(code)),  # type: ignore[arg-type]
             SystemClock(),
             self.stopping,
@@ -59,6 +58,11 @@ class Place:
             done=lambda: self.done.append(True),
             changed=lambda: None,
         )
+
+    def linked(self, _link: Any) -> Any:
+        if self.network.coordinator_peer is None:
+            raise AgentError("coordinator_missing")
+        return self.link
 
     def call(self, _method: str, path: str, _body: bytes = b"", **_: Any) -> bytes:
         if self.is_away:
@@ -81,9 +85,10 @@ class Place:
             self.is_approved.set()
         return encode(replies[path])
 
-    def run(self, script: Any) -> None:
+    def run(self, script: Any, most_s: float = 0.2) -> None:
         async def whole() -> None:
-            walk = asyncio.ensure_future(self.joining.run(Backoff(random.Random(1), most_s=0.2)))
+            backoff = Backoff(random.Random(1), first_s=most_s, most_s=most_s, least_s=most_s / 2)
+            walk = asyncio.ensure_future(self.joining.run(backoff))
             try:
                 await script(walk)
             finally:
@@ -99,8 +104,8 @@ class Place:
 
 
 @pytest.fixture
-def place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Place:
-    return Place(monkeypatch)
+def place() -> Place:
+    return Place()
 
 
 async def until(holds: Any) -> None:
@@ -151,3 +156,68 @@ def test_without_a_coordinator_it_says_so_and_goes_on_asking(place: Place) -> No
         assert place.joining.fault == ""
 
     place.run(script)
+
+
+def peer(address: str) -> Peer:
+    return Peer("coordinator", address)
+
+
+def test_with_no_coordinator_named_it_asks_nobody_until_one_is(place: Place) -> None:
+    place.network.coordinator_peer = None
+
+    async def script(walk: Any) -> None:
+        joining = place.joining
+        await until(lambda: joining.fault)
+        assert await joining.look(lambda link: link is None)
+        with pytest.raises(AgentError) as caught:
+            await joining.ask(lambda link: link)
+        assert caught.value.code == "coordinator_missing"
+        place.is_approved.set()
+        joining.move(peer("https://c:1"))
+        assert joining.fault == ""
+        await until(lambda: joining.user_code)
+        joining.end()  # no minute of waiting
+        await asyncio.wait_for(walk, 20.0)
+        assert joining.is_enrolled
+
+    place.run(script)
+    assert place.said == ["no_coordinator", "enrol_code", "enrolled"]
+
+
+def test_another_coordinator_is_asked_at_once_and_the_first_ones_code_forgotten(
+    place: Place,
+) -> None:
+    async def script(walk: Any) -> None:
+        joining = place.joining
+        await until(lambda: joining.user_code)
+        joining.move(place.network.coordinator_peer)  # the same: nothing
+        assert joining.user_code
+        joining.move(peer("https://d:1"))
+        assert joining.user_code == ""
+        await until(lambda: joining.user_code)
+        place.known = object()
+        joining.move(peer("https://e:1"))  # which knows this device of old
+        await asyncio.wait_for(walk, 20.0)
+        with pytest.raises(AgentError) as caught:
+            joining.move(peer("https://f:1"))
+        assert caught.value.code == "coordinator_kept"
+        assert place.network.coordinator_peer.address == "https://e:1"
+        joining.move(Peer("coordinator", "https://e:1", "ab" * 32))  # a new certificate of its own
+
+    place.run(script)
+    assert place.said == ["enrol_code", "enrol_code", "enrolled"]
+
+
+def test_a_wrong_address_is_not_waited_for_when_another_is_named(place: Place) -> None:
+    place.is_away = True
+
+    async def script(walk: Any) -> None:
+        await until(lambda: place.joining.fault)
+        place.is_away = False
+        place.is_approved.set()
+        place.joining.move(peer("https://d:1"))
+        await until(lambda: place.joining.user_code)
+        place.joining.end()
+        await asyncio.wait_for(walk, 20.0)
+
+    place.run(script, most_s=3600.0)

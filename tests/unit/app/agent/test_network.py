@@ -6,6 +6,7 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -20,7 +21,7 @@ from app.agent.link import Peer
 from app.agent.network import Cards, Network
 from gpugoblin.blobs.chunk import blob_hash
 from gpugoblin.clock import SystemClock
-from gpugoblin.errors import GoblinError
+from gpugoblin.errors import AgentError, GoblinError
 from gpugoblin.ids import BlobHash, GrantId, LeaseId
 from gpugoblin.units import MIB
 from gpugoblin.wire.keys import make_key
@@ -217,3 +218,17 @@ def test_a_closed_grant_leaves_nothing(bench: Bench, tmp_path: Path) -> None:
         assert bench.network.held == {}
 
     bench.run(script)
+
+
+def test_a_link_follows_the_coordinator() -> None:
+    place = SimpleNamespace(coordinator_peer=None, key=make_key(), clock=SystemClock())
+    with pytest.raises(AgentError) as caught:
+        Network.linked(place, None)  # type: ignore[arg-type]
+    assert caught.value.code == "coordinator_missing"
+    place.coordinator_peer = Peer("coordinator", "https://c:1")
+    first = Network.linked(place, None)  # type: ignore[arg-type]
+    assert Network.linked(place, first) is first  # type: ignore[arg-type]
+    place.coordinator_peer = Peer("coordinator", "https://d:1")
+    second = Network.linked(place, first)  # type: ignore[arg-type]
+    assert second.peer.address == "https://d:1"
+    second.close()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from app.agent.settings import SETTINGS, read_settings
+from app.agent.settings import SETTINGS, read_settings, settings_path
 from gpugoblin.errors import GoblinError, SettingsError
 
 
@@ -81,3 +81,51 @@ def test_directories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert chosen.control_directory == tmp_path / "s" / "control"
     monkeypatch.setattr("os.geteuid", lambda: 0)
     assert settings.state_directory == Path("/var/lib/gpugoblin/agent")
+
+
+def test_the_owner_names_a_coordinator_only_where_the_file_names_none(tmp_path: Path) -> None:
+    mine = {"coordinator.address": "https://mine:1"}
+    assert read_settings(None).changed(mine).text("coordinator.address") == "https://mine:1"
+    assert read_settings(None).with_owners(mine).text("coordinator.address") == "https://mine:1"
+    pinned = read_settings(write(tmp_path, '[coordinator]\naddress = "https://theirs:1"\n'))
+    with pytest.raises(GoblinError) as caught:
+        pinned.changed(mine)
+    assert caught.value.code == "setting_fixed"
+    kept = pinned.with_owners({**mine, "queue.prefetch": 7})
+    assert kept.text("coordinator.address") == "https://theirs:1"
+    assert kept.number("queue.prefetch") == 7
+
+
+def test_a_file_that_changes_names_the_coordinator_until_the_device_is_enrolled(
+    tmp_path: Path,
+) -> None:
+    old = read_settings(None)
+    found = read_settings(
+        write(tmp_path, 'profile = "nights"\n[coordinator]\naddress = "https://theirs:1"\n')
+    )
+    kept = {"coordinator.address": "https://mine:1"}
+    joined = old.followed(found, {}, is_joined=True)
+    assert (joined.text("coordinator.address"), joined.text("profile")) == ("", "nights")
+    free = old.followed(found, kept, is_joined=False)
+    assert (free.text("coordinator.address"), free.is_pinned) == ("https://theirs:1", True)
+
+
+def test_a_fingerprint_has_64_digits() -> None:
+    for text in ("a" * 63, "g" * 64):
+        with pytest.raises(SettingsError, match="64"):
+            read_settings(None).changed({"coordinator.certificate_sha256": text})
+    for text in ("", "Ab" * 32, ":".join(["0f"] * 32)):
+        read_settings(None).changed({"coordinator.certificate_sha256": text})
+
+
+def test_the_file_in_its_usual_place_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.setattr("os.geteuid", lambda: 7)
+    usual = tmp_path / "gpugoblin" / "agent.toml"
+    assert settings_path(None) is None
+    usual.parent.mkdir()
+    usual.write_text("")
+    assert settings_path(None) == usual
+    assert settings_path(tmp_path / "other") == tmp_path / "other"

@@ -167,3 +167,22 @@ def test_a_child_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyP
     with pytest.raises(AgentError) as refusal:
         asyncio.run(ask(tmp_path / "state", tmp_path))
     assert refusal.value.code == "update_away"
+
+
+def test_without_a_process_for_the_child_it_is_as_if_nobody_answered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def none(*_: object, **__: object) -> None:
+        raise BlockingIOError("no more processes")
+
+    monkeypatch.setattr(module.asyncio, "create_subprocess_exec", none)
+    with pytest.raises(AgentError) as caught:
+        asyncio.run(ask(tmp_path, tmp_path))
+    assert caught.value.code == "update_away"
+
+
+def test_a_folder_that_cannot_be_made_does_not_end_the_looking(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, answered("1.2.0"))
+    (tmp_path / "updates").write_text("in the way")
+    asyncio.run(scene.updates.look())
+    assert [code for code, _fields in scene.said] == ["update_there"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from app.control.items import Item
 from app.control.plain import status_lines
+from app.control.texts import speak
 from tests.helpers.recordings import BEGIN_S, troubles
 
 
@@ -12,7 +13,19 @@ def test_what_is_wrong_is_said() -> None:
     lines = list(status_lines(items, BEGIN_S))
     text = "\n".join(lines)
     assert "not enrolled" in text
-    assert "approve the code ABCD-2345" in text
-    assert "card 0 (cpu): not lending, because it is not known" in text
-    assert "not known: idle" in text
-    assert lines[-1].startswith("since the start: 0 results sent")
+    assert "Approve the code ABCD-2345" in text
+    assert "Card 0 (cpu): not lending, because it is not known" in text
+    assert "Not known: idle" in text
+    assert lines[-1].startswith("Since the start: 0 results sent")
+
+
+def test_it_speaks_the_readers_language() -> None:
+    items: dict[str, Item] = {item.key: item for item in troubles().steps[0].changed}
+    english = list(status_lines(items, BEGIN_S))
+    speak("de")
+    try:
+        german = list(status_lines(items, BEGIN_S))
+    finally:
+        speak("en")
+    alike = [line for line in german if line in english]
+    assert alike == []

@@ -15,6 +15,7 @@ import pytest
 from app.control.client import ControlClient, ControlRefusal
 from app.control.messages import (
     MAX_LINE_BYTES,
+    VERSION,
     Accepted,
     Answer,
     Hello,
@@ -24,17 +25,27 @@ from app.control.messages import (
     Quit,
     Request,
     Resume,
+    SelfTest,
+    SelfTestIs,
     Show,
     Status,
     Subscribe,
+    decode_answer,
     encode,
 )
 from app.control.paths import SOCKET_NAME, socket_path
-from app.control.server import ControlServer
+from app.control.server import MAX_SLOW, ControlServer
 from gpugoblin.errors import AgentError
+
+measured: list[bool] = []
+"""Filled when measurements may end."""
 
 
 async def answers(request: Request) -> Answer:
+    if isinstance(request, SelfTest):
+        while not measured:
+            await asyncio.sleep(0.01)
+        return SelfTestIs(request.request, 0, 1.0, 1.0, "full", is_fresh=True)
     if isinstance(request, Pause):
         return Accepted(request.request, request.intent, True)
     raise AgentError("card_unknown", card=9, known=[0])
@@ -84,6 +95,48 @@ def test_requests_and_refusals(tmp_path: Path) -> None:
 
     serve(tmp_path, script)
     assert not (tmp_path / SOCKET_NAME).exists()
+
+
+def test_a_pause_does_not_wait_for_what_takes_seconds(tmp_path: Path) -> None:
+    measured.clear()
+    order: list[int] = []
+
+    async def script(_: ControlServer) -> None:
+        with socket_path(tmp_path) as path:
+            reader, writer = await asyncio.open_unix_connection(path)
+        writer.write(encode(Hello(VERSION)))
+        await reader.readline()
+        for number in range(1, MAX_SLOW + 1):
+            writer.write(encode(SelfTest(number, 0)))
+        writer.write(encode(Pause(99, "i")))
+        while len(order) <= MAX_SLOW:
+            answer = decode_answer(await asyncio.wait_for(reader.readline(), 20.0))
+            assert isinstance(answer, (Accepted, SelfTestIs))
+            order.append(answer.request)
+            measured.append(True)
+            if len(order) == 1:
+                writer.write_eof()  # what was asked is answered all the same
+        writer.close()
+
+    serve(tmp_path, script)
+    assert order[0] == 99
+    assert sorted(order[1:]) == [1, 2, 3, 4]
+
+
+def test_a_server_that_ends_waits_for_no_measurement(tmp_path: Path) -> None:
+    measured.clear()
+
+    async def script(server: ControlServer) -> None:
+        with socket_path(tmp_path) as path:
+            reader, writer = await asyncio.open_unix_connection(path)
+        writer.write(encode(Hello(VERSION)) + encode(SelfTest(1, 0)) + encode(Pause(2, "i")))
+        await reader.readline()
+        await asyncio.wait_for(reader.readline(), 20.0)
+        await asyncio.wait_for(server.close(), 20.0)
+        assert await reader.read() == b""
+        writer.close()
+
+    serve(tmp_path, script)
 
 
 def test_a_path_of_any_length(tmp_path: Path) -> None:

@@ -140,3 +140,8 @@ def test_a_notice_of_another_version_is_shown_as_its_code() -> None:
 def test_views_can_be_compared() -> None:
     view = card_view(card(), NOW_S)
     assert replace(view, why="x") != view
+
+
+def test_without_a_coordinator_nobody_is_sent_to_approve_a_code() -> None:
+    line = overview(shown(agent(state="not_enrolled", coordinator="")), NOW_S).line
+    assert line == "No coordinator is named yet."

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from app.control.messages import SigninBegin, SigninCode
+import msgspec
+
+from app.control.messages import AgentItem, EnrolIs, SigninBegin, SigninCode
 from app.ui.firstrun.account import AccountStep
 from app.ui.firstrun.wizard import Wizard
 from tests.helpers.served_agent import ServedAgent
@@ -55,3 +57,35 @@ def test_an_agent_that_goes_is_said_and_forgotten_when_it_is_back(
     page.context.link.open()
     until(lambda: page._send.isEnabled())
     assert not page._state.isVisible()
+
+
+def test_who_knows_no_coordinator_is_asked_for_one_first(wizard: Wizard) -> None:
+    page = page_of(wizard)
+    assert not page._part.isVisible()
+    items = dict(page.items)
+    agent = items["agent"]
+    assert isinstance(agent, AgentItem)
+    items["agent"] = msgspec.structs.replace(agent, coordinator="", user_code="")
+    page.show_items(items)
+    assert page._part.isVisible()
+    assert not page._letter.isVisible()
+    page._told(EnrolIs(1, "failed", why="No coordinator is named."))
+    assert not page._state.isVisible(), "the part below says what to do"
+    items["agent"] = msgspec.structs.replace(agent, coordinator="https://typo:1", user_code="")
+    page.show_items(items)
+    page._told(EnrolIs(1, "failed", why="It is away."))
+    assert page._part.isVisible(), "a wrong address can be mended"
+    assert "It is away." in page._state.text()
+
+
+def test_a_machine_that_has_just_joined_has_nothing_left_to_do_here(wizard: Wizard) -> None:
+    page = page_of(wizard)
+    items = dict(page.items)
+    agent = items["agent"]
+    assert isinstance(agent, AgentItem)
+    # No card of it is measured while its owner sits at it.
+    items["agent"] = msgspec.structs.replace(agent, state="starting", user_code="")
+    page.show_items(items)
+    assert page.is_settled
+    assert not page._letter.isVisible()
+    assert "Nothing is left to do" in page._state.text()

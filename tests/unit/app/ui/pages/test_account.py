@@ -30,8 +30,13 @@ def test_the_code_is_shown_and_copied(context: Context, qtbot: QtBot, tmp_path: 
     assert QGuiApplication.clipboard().text() == "WDJB-MJHT"
     page.show_items(items(context, state="not_enrolled", user_code=""))
     assert page._enrol.isVisible()
+    page.show_items(items(context, state="not_enrolled", user_code="", coordinator=""))
+    assert page._part.isVisible()
+    assert not page._enrol.isVisible()
+    assert "No coordinator is named" in page._coordinator.text()
     page.show_items(items(context, state="working"))
     assert not page._code.isVisible()
+    assert not page._part.isVisible()
     page.show_items({})
     assert "does not run" in page._state.text()
 
