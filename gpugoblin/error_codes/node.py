@@ -37,9 +37,10 @@ CODES: dict[str, ErrorCode] = {
         next_step="Remove the cause (often a full disk), then run `gpugoblin node upgrade` again.",
     ),
     "database_missing": ErrorCode(
-        what="The node's database {path} is missing or empty, but arrays lie in {arrays}.",
-        next_step="Restore it from a backup; to start without what it knew, move that directory"
-        " away.",
+        what="The node's database {path} is missing or empty. What jobs left lies in {arrays} and"
+        " beside it.",
+        next_step="Is state_dir right, and its disk mounted? Restore a backup; to begin without"
+        " what the database knew, move `arrays` and `blobs` away.",
     ),
     "database_damaged": ErrorCode(
         what="The node's database {path} cannot be used: {reason}.",
@@ -281,6 +282,11 @@ CODES: dict[str, ErrorCode] = {
         what="A task of this job needs {needed} of memory, more than the {available} of the"
         " executor {executor!r}.",
         next_step="Give the engine more memory in the configuration, or cut the job smaller.",
+    ),
+    "result_gone": ErrorCode(
+        what="The unfinished result {path} is not there any more.",
+        next_step="If its disk is not mounted, mount it, and retry the job, which goes on. Else"
+        " submit it again: it starts anew.",
     ),
     "results_do_not_fit": ErrorCode(
         what="The results need {needed} on the disk of {path}, where {free} are free.",

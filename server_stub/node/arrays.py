@@ -16,6 +16,7 @@ import shutil
 from pathlib import Path
 from typing import Literal
 
+from gpugoblin.blobs.chunk import CHUNK_BYTES, BlobHasher
 from gpugoblin.blobs.files import io_errors, sync_directory
 from gpugoblin.catalog.spec import DTYPES
 from gpugoblin.errors import StoreError
@@ -38,6 +39,7 @@ from server_stub.node.workers.zarr_library import ZarrLibraryLayout
 __all__ = [
     "RESULT_MEMBER",
     "box_bytes",
+    "box_hash",
     "create_result",
     "describe",
     "discard",
@@ -177,6 +179,23 @@ def read_box(file: ArrayFile, box: Box) -> bytearray:
     finally:
         layout.close()
     return data
+
+
+def box_hash(file: ArrayFile, box: Box) -> str:
+    """The name of the blob that a box's bytes are. Raises as `open_array` and `box_bytes`."""
+    nbytes = box_bytes(file, box)
+    hasher = BlobHasher()
+    layout = open_array(file)
+    try:
+        row_bytes = nbytes // max(1, len(box.rows))
+        buffer = memoryview(bytearray(min(CHUNK_BYTES, max(1, nbytes))))
+        for start in range(0, nbytes, CHUNK_BYTES):
+            stop = min(nbytes, start + CHUNK_BYTES)
+            read_part(layout, box, row_bytes, start, stop, buffer[: stop - start])
+            hasher.update(buffer[: stop - start])
+    finally:
+        layout.close()
+    return hasher.manifest().blob
 
 
 def read_part(

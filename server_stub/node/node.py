@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from typing import Any, Final, TypeVar
@@ -21,7 +22,7 @@ from gpugoblin.blobs.store import BlobStore
 from gpugoblin.clock import Clock
 from gpugoblin.errors import GoblinError, NodeError, StoreError
 from gpugoblin.graph.dtypes import EVERY_DTYPE
-from server_stub.node import answers, items, leftovers, results
+from server_stub.node import answers, items, leftovers, remaking, results
 from server_stub.node.disk_rate import DiskRate
 from server_stub.node.executors.base import Executor, Fleet
 from server_stub.node.executors.grid import GridExecutor
@@ -39,6 +40,7 @@ from server_stub.node.state import (
     events,
     jobs,
     leases,
+    lost,
     rates,
     tasks,
     trust,
@@ -127,6 +129,7 @@ class Node:
         self._loops: list[asyncio.Task[None]] = []
         self._deleted: list[str] = []
         self._dropping: set[str] = set()
+        self._losses: Counter[str] = Counter()
         self.trouble: NodeError | None = None
         self.draining = False
         self.in_place: Callable[[], bool] = lambda: True
@@ -150,6 +153,7 @@ class Node:
     async def start(self) -> None:
         """Goes on from wherever the last life of the node ended."""
         await self.handle(lambda step: arrays.move_own(step, self.settings.arrays_root))
+        await remaking.look(self)
         await self.handle(recover)
         await leftovers.sweep(self)
         self.revoked = await self.store.read(trust.revoked)
@@ -305,6 +309,8 @@ class Node:
         if not await self.watcher.last_look(job):
             return
         try:
+            if await remaking.settle(self, job, await remaking.missing(self, job)):
+                return
             await asyncio.to_thread(results.publish, rows)
         except StoreError as error:
             if not self.in_place():
@@ -347,11 +353,17 @@ class Node:
             if error.code == "disk_full":
                 self._spawn(leftovers.make_room(self))
         else:
-            await self.persist(
-                lambda step: verdicts.work_failed(
-                    step, effect.purpose, effect.task, effect.lease, error.code, str(error)
-                )
-            )
+            await self.persist(lambda step: self._give_up(step, effect, error))
+
+    def _give_up(self, step: Step, effect: RunWork, error: GoblinError) -> None:
+        blob = str(error.fields.get("blob", ""))
+        if effect.purpose != "prepare" and self._losses[blob] < self.rules.local_attempts:
+            self._losses[blob] += 1  # a disk that damages whatever is written ends the job
+            if lost.lose_read(step, effect.task, error.code, blob):
+                return
+        verdicts.work_failed(
+            step, effect.purpose, effect.task, effect.lease, error.code, str(error)
+        )
 
     # What the local executor asks for (`LocalHost`).
 

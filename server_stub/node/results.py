@@ -19,7 +19,15 @@ from server_stub.node.items import array_file
 from server_stub.node.state.arrays import ArrayRow, NewArray
 from server_stub.node.work import ArrayFile
 
-__all__ = ["are_whole", "check_places", "create", "discard", "publish", "require_outside"]
+__all__ = [
+    "are_whole",
+    "check_places",
+    "create",
+    "discard",
+    "publish",
+    "remake",
+    "require_outside",
+]
 
 SUFFIX: Final = {"npy": ".npy", "zarr": ".zarr", "safetensors": ".safetensors"}
 
@@ -103,6 +111,31 @@ def _create_one(
         fingerprint="0" * 64, stored_bytes=0, complete=False, ours=ours, final_path=path,
         overwrite=save.overwrite,
     )  # fmt: skip
+
+
+def remake(rows: Sequence[ArrayRow], tile: tuple[int, ...]) -> list[ArrayFile]:
+    """Empty files, under new temporary names, for results whose files are gone; after a failure
+    none is left.
+
+    Raises:
+        StoreError: `array_exists`, `array_not_replaced`, `disk_full`, `disk_failed`.
+    """
+    made: list[ArrayFile] = []
+    try:
+        for row in rows:
+            parent = Path(row.final_path).parent
+            if not parent.is_dir():
+                reason = f"there is no directory {parent}"
+                raise StoreError("disk_failed", path=row.final_path, reason=reason)
+            made.append(files.create_result(
+                cast(Any, row.kind), row.final_path, row.dtype, row.shape, tile=tile,
+                overwrite=row.overwrite or row.ours,
+            ))  # fmt: skip
+    except BaseException:
+        for file in made:
+            files.discard(file)
+        raise
+    return made
 
 
 def are_whole(rows: Sequence[ArrayRow], overwrites: Sequence[bool]) -> bool:

@@ -32,6 +32,7 @@ from gpugoblin.wire.signing import public_key_bytes
 from gpugoblin.wire.tls import TlsFiles, certificate_sha256, make_self_signed
 from server_stub import logs
 from server_stub.exposition import CountingApp
+from server_stub.node import presence
 from server_stub.node.coordinator_link import CoordinatorLink, SignedHttp
 from server_stub.node.executors.ray_link import Link, RayLink, bridge_config
 from server_stub.node.http import servers
@@ -282,10 +283,8 @@ def _open_store(settings: NodeSettings) -> SqliteStore:
             `database_version`, `upgrade_failed`.
     """
     path = settings.database
-    is_new = not path.exists() or path.stat().st_size == 0
-    if is_new and any(settings.arrays_root.iterdir()):
-        raise NodeError("database_missing", path=path, arrays=settings.arrays_root)
     try:
+        presence.refuse_if_lost(settings)
         _upgrade(path)
         return SqliteStore(path)
     except sqlite3.OperationalError as cause:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import json
 import os
 import shutil
 import signal
@@ -116,6 +117,56 @@ def test_a_backup_while_it_computes_goes_on_elsewhere(root: Path) -> None:
     assert "1 go on" in restored.stdout
     with Lab(other) as again:
         is_right(again, LONG)
+
+
+def test_a_result_at_its_own_place_is_made_again_elsewhere(root: Path) -> None:
+    """It is the researcher's file, so it is not in the backup; without it no job is done."""
+    out = root / "out"
+    out.mkdir()
+    with Lab(root) as lab:
+        with gg.connect(lab.address):
+            x = gg.array(LONG)
+            job = (x @ x.T).save(out / "long.npy", name="long", executor="local")
+            waiting = patience("some tiles are verified")
+            while waiting():
+                if job.refresh().verified >= 2:
+                    break
+            assert job.info.state == "running"
+        done = node(lab, "backup", str(root / "backup"))
+        assert done.returncode == 0, done.stderr
+        lab.programs.kill("node")
+    shutil.rmtree(lab.state)
+    shutil.rmtree(out)
+    out.mkdir()
+    other = root / "other"
+    other.mkdir()
+    words = ["--config", str(other / "node.toml"), "--state-dir", str(other / "node")]
+    subprocess.run(
+        [sys.executable, "-I", *NODE, "restore", str(root / "backup"), *words],
+        capture_output=True,
+        check=True,
+    )
+    with Lab(other) as again, gg.connect(again.address) as session:
+        session.get("long").wait(120)
+        found = np.load(out / "long.npy")
+    np.testing.assert_allclose(found, LONG @ LONG.T, rtol=1e-3, atol=1e-3)
+    assert [path.name for path in out.iterdir()] == ["long.npy"]
+
+
+def test_a_verified_tile_that_rots_is_found_and_made_again(root: Path) -> None:
+    with Lab(root) as lab:
+        begun(lab, LONG)
+        with contextlib.closing(sqlite3.connect(lab.state / "node.sqlite")) as rows:
+            (path,) = rows.execute("select path from array where job is not null").fetchone()
+            (box,) = rows.execute("select box from fold order by at_s limit 1").fetchone()
+        (row, column), _ = json.loads(box)
+        with Path(path).open("r+b") as file:
+            file.seek(-4 * (LONG.shape[0] ** 2 - row * LONG.shape[0] - column), os.SEEK_END)
+            file.write(b"\xff\xff\x7f\x7f")  # the largest number there is
+        done = node(lab, "fsck")
+        assert (done.returncode, "computed again" in done.stdout) == (3, True), done.stdout
+        is_right(lab, LONG)
+        assert node(lab, "fsck").returncode == 0
 
 
 def test_it_ends_after_what_is_under_way_and_goes_on(root: Path) -> None:

@@ -6,7 +6,6 @@ import argparse
 import http.client
 import random
 import socket
-import sqlite3
 import time
 from collections import Counter
 from typing import Final
@@ -17,7 +16,15 @@ from gpugoblin.catalog.registry import catalog_hash
 from gpugoblin.errors import NodeError
 from gpugoblin.units import format_bytes
 from gpugoblin.wire.remote import remote_error
-from server_stub.node.commands.common import ILL, Commands, add, changing, settings_of
+from server_stub.node import presence
+from server_stub.node.commands.common import (
+    ILL,
+    Commands,
+    add,
+    changing,
+    database_errors,
+    settings_of,
+)
 from server_stub.node.keeping import check, collect
 from server_stub.node.settings import NodeSettings
 
@@ -36,12 +43,9 @@ def register(commands: Commands) -> None:
 
 def _fsck(arguments: argparse.Namespace) -> int:
     settings = settings_of(arguments)
-    if not settings.database.exists():
-        raise NodeError("database_missing", path=settings.database, arrays=settings.arrays_root)
-    try:
+    with database_errors(settings):
+        presence.require_current(settings)
         found = check.check(settings)
-    except sqlite3.DatabaseError as cause:
-        raise NodeError("database_damaged", path=settings.database, reason=cause) from cause
     print(f"looked at      {found.looked_at} blobs and parts of results,"
           f" {format_bytes(found.nbytes)}")  # fmt: skip
     if not (found.blobs or found.results):
@@ -117,11 +121,9 @@ def _told(settings: NodeSettings, body: bytes) -> bytes | None:
 
 def _gc(arguments: argparse.Namespace) -> int:
     settings = settings_of(arguments)
-    try:
+    with database_errors(settings):
         found = collect.find(settings)
         gone = collect.collect(settings, found) if arguments.delete else found
-    except sqlite3.OperationalError as cause:
-        raise NodeError("database_failed", reason=cause) from cause
     kinds = Counter(free.kind for free in gone)
     for free in gone:
         print(f"{free.kind:<9}{format_bytes(free.nbytes):>12}  {free.path}")

@@ -6,18 +6,30 @@ Must not: do what one command alone needs.
 from __future__ import annotations
 
 import argparse
+import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Final, TypeAlias
 
 from gpugoblin.errors import NodeError
+from server_stub.node import presence
 from server_stub.node import settings as node_settings
 from server_stub.node.settings import NodeSettings
 from server_stub.node.store.protocol import Tx
-from server_stub.node.store.sqlite import connect, migrate, transaction
+from server_stub.node.store.sqlite import connect, migrate, named, transaction
 
-__all__ = ["DEFAULT_CONFIG", "ILL", "Commands", "Run", "add", "changing", "settings_of", "writing"]
+__all__ = [
+    "DEFAULT_CONFIG",
+    "ILL",
+    "Commands",
+    "Run",
+    "add",
+    "changing",
+    "database_errors",
+    "settings_of",
+    "writing",
+]
 
 DEFAULT_CONFIG: Final = Path("/etc/gpugoblin/node.toml")
 
@@ -50,18 +62,28 @@ def changing(arguments: argparse.Namespace) -> Iterator[Tx]:
     """One transaction on the node's database, beside a running node.
 
     Raises:
-        NodeError: `init_refused`, `database_version`.
+        NodeError: `init_refused`, `database_missing`, `database_version`, as `database_errors`.
     """
     settings = settings_of(arguments)
     with writing(settings.state):
         settings.state.mkdir(mode=0o700, parents=True, exist_ok=True)
-    connection = connect(settings.database)
+    with database_errors(settings):
+        presence.refuse_if_lost(settings)
+        with closing(connect(settings.database)) as connection:
+            migrate(connection)
+            with transaction(connection) as tx:
+                yield tx
+
+
+@contextmanager
+def database_errors(settings: NodeSettings) -> Iterator[None]:
+    """Raises NodeError `database_locked`, `database_failed`, `database_damaged` for SQLite's."""
     try:
-        migrate(connection)
-        with transaction(connection) as tx:
-            yield tx
-    finally:
-        connection.close()
+        yield
+    except sqlite3.OperationalError as cause:
+        raise named(cause) from cause
+    except sqlite3.DatabaseError as cause:
+        raise NodeError("database_damaged", path=settings.database, reason=cause) from cause
 
 
 @contextmanager

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from contextlib import closing
 
-from server_stub.node.commands.common import Commands, add, settings_of
+from server_stub.node import presence
+from server_stub.node.commands.common import Commands, add, database_errors, settings_of
 
 __all__ = ["register"]
 
@@ -22,10 +23,16 @@ def _upgrade(arguments: argparse.Namespace) -> int:
     from server_stub.node.store.sqlite import connect
 
     settings = settings_of(arguments)
+    with database_errors(settings):
+        presence.refuse_if_lost(settings)
     if not settings.database.exists():
         print(f"{settings.database} is not there yet: `gpugoblin node serve` makes it.")
         return 0
-    with closing(open_state(settings)), closing(connect(settings.database)) as connection:
+    with (
+        database_errors(settings),
+        closing(open_state(settings)),
+        closing(connect(settings.database)) as connection,
+    ):
         before, copy = migrations.upgrade(connection, settings.database)
     if copy is None:
         print(f"The database has version {SCHEMA_VERSION} already.")

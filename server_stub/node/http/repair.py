@@ -16,6 +16,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from gpugoblin.errors import NodeError
+from server_stub.node import remaking
 from server_stub.node.http import replies, servers
 from server_stub.node.node import Node
 from server_stub.node.state import lost
@@ -54,7 +55,8 @@ def repair_routes(node: Node) -> list[BaseRoute]:
             raise NodeError(
                 "parameter_invalid", name="body", value="", reason=str(cause)
             ) from cause
-        found = await node.handle(lambda step: apply(step, damage))
+        found = await remaking.of_results(node, damage.results)
+        found += await node.handle(lambda step: apply(step, damage))
         for each in found:
             if each.tasks:
                 node.planner.forget(each.job)

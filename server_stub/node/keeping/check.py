@@ -9,15 +9,12 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from gpugoblin.blobs.chunk import BlobHasher
 from gpugoblin.blobs.store import BlobStore
 from gpugoblin.errors import StoreError
-from gpugoblin.units import MIB
 from server_stub.node import arrays as files
 from server_stub.node.items import array_file
 from server_stub.node.settings import NodeSettings
@@ -27,10 +24,7 @@ from server_stub.node.work import Box
 
 __all__ = ["Findings", "check", "set_aside"]
 
-PIECE_BYTES: Final = 4 * MIB
 ASIDE: Final = "damaged"
-
-Say = Callable[[str], None]
 
 
 @dataclass(slots=True)
@@ -110,24 +104,14 @@ def _result(
     found.looked_at += 1
     file, region = array_file(row), tasks.read_box(box)
     place = Box(region.start, region.stop)
-    hasher = BlobHasher()
     try:
-        nbytes = files.box_bytes(file, place)
-        layout = files.open_array(file)
-        try:
-            buffer = memoryview(bytearray(min(PIECE_BYTES, max(1, nbytes))))
-            for start in range(0, nbytes, PIECE_BYTES):
-                stop = min(nbytes, start + PIECE_BYTES)
-                files.read_part(layout, place, 0, start, stop, buffer[: stop - start])
-                hasher.update(buffer[: stop - start])
-        finally:
-            layout.close()
+        found.nbytes += files.box_bytes(file, place)
+        is_whole = files.box_hash(file, place) == name
     except StoreError:
         # Its name may have become the final one while we read.
         again = arrays.load(SqliteTx(connection), array)
         return "" if again is not None and again.path != row.path else row.path
-    found.nbytes += nbytes
-    return "" if hasher.manifest().blob == name else row.path
+    return "" if is_whole else row.path
 
 
 def set_aside(settings: NodeSettings, blob: str) -> Path | None:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from gpugoblin.blobs.store import BlobStore
+from server_stub.node import presence
 from server_stub.node.keeping import backup
 from server_stub.node.keeping.check import ASIDE
 from server_stub.node.settings import NodeSettings
@@ -40,7 +41,14 @@ class Free:
 
 
 def find(settings: NodeSettings, now_s: float | None = None) -> list[Free]:
-    """What may go. Changes nothing. Raises sqlite3.Error."""
+    """What may go. Changes nothing.
+
+    Raises:
+        NodeError: `database_missing`, `database_newer` and the like: what a database that is not
+            known names is not known either.
+        sqlite3.Error: the database is held by another program, or damaged.
+    """
+    presence.require_current(settings)
     before_s = (time.time() if now_s is None else now_s) - OLD_S
     with contextlib.closing(connect(settings.database, read_only=True)) as connection:
         return [free for free in _candidates(settings, connection) if _is_old(free, before_s)]
@@ -60,8 +68,8 @@ def collect(settings: NodeSettings, found: list[Free]) -> list[Free]:
             try:
                 if _is_needed(connection, free):
                     continue
-                _delete(settings, store, free)
-                gone.append(free)
+                if _delete(settings, store, free):
+                    gone.append(free)
             finally:
                 connection.execute("rollback")
     return gone
@@ -119,12 +127,14 @@ def _size(path: Path) -> int:
     return path.stat().st_blocks * 512
 
 
-def _delete(settings: NodeSettings, store: BlobStore, free: Free) -> None:
+def _delete(settings: NodeSettings, store: BlobStore, free: Free) -> bool:
+    """Whether it went: links of a backup that is being made stay."""
     if free.kind == "blob":
-        store.delete(free.path.name)
-    elif free.kind == "backup":
+        return store.delete(free.path.name)
+    if free.kind == "backup":
         backup.sweep(settings)
     elif free.path.is_dir():
         shutil.rmtree(free.path)
     else:
         free.path.unlink(missing_ok=True)
+    return not free.path.exists()

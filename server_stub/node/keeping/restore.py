@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from gpugoblin.blobs.chunk import BlobHasher
 from gpugoblin.blobs.files import durable_write, io_errors, require_space, sync_directory
 from gpugoblin.errors import NodeError
@@ -25,12 +27,17 @@ from server_stub.node import settings as node_settings
 from server_stub.node.keeping import backup as backups
 from server_stub.node.keeping.listing import File, Heading, private_directory, read
 from server_stub.node.settings_file import filled
+from server_stub.node.state import places
 from server_stub.node.store import migrations
 from server_stub.node.store.sqlite import connect, migrate
 
 __all__ = ["Restored", "restore"]
 
 PIECE_BYTES: Final = 4 * MIB
+NODE_LOCK: Final = "node.lock"
+"""Made by the first start of a node; in no backup."""
+PENDING: Final = "restore.pending"
+"""Says that the configuration is not written yet, by the heading of the backup."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +65,8 @@ def restore(source: Path, config: Path, state: Path | None) -> Restored:
     """
     heading, files = read(source)
     place = Path(heading.state_dir) if state is None else state.absolute()
+    if not config.exists() and _is_pending(place, heading):
+        shutil.rmtree(place)  # of a restore that was killed before it could write the configuration
     for taken in (config, place):
         if taken.is_file() or (taken.is_dir() and any(taken.iterdir())):
             raise NodeError("restore_target_taken", path=taken)
@@ -72,6 +81,7 @@ def restore(source: Path, config: Path, state: Path | None) -> Restored:
             _take(source, file, partial)
         unfinished = _check_database(source, partial / backups.DATABASE)
         text = _configuration(source, partial, place)
+        durable_write(partial / PENDING, msgspec.json.encode(heading))
         with io_errors(place):
             if place.exists():
                 place.rmdir()
@@ -80,10 +90,20 @@ def restore(source: Path, config: Path, state: Path | None) -> Restored:
             config.parent.mkdir(parents=True, exist_ok=True)
         durable_write(config, text.encode())
         node_settings.load(config)
+        (place / PENDING).unlink()
     except BaseException:
         shutil.rmtree(partial, ignore_errors=True)
         raise
     return _summary(heading, files, place, unfinished)
+
+
+def _is_pending(place: Path, heading: Heading) -> bool:
+    """Whether it is this backup's node, which has no configuration yet and was never run."""
+    try:
+        same = (place / PENDING).read_bytes() == msgspec.json.encode(heading)
+    except OSError:
+        return False
+    return same and not (place / NODE_LOCK).exists()
 
 
 def _summary(heading: Heading, files: list[File], place: Path, unfinished: int) -> Restored:
@@ -139,6 +159,7 @@ def _check_database(source: Path, path: Path) -> int:
             if copy is not None:
                 copy.unlink()  # the backup is the copy
             migrate(connection)
+            connection.execute("insert or replace into meta values(?, ?)", (places.RESTORED, "1"))
             found = connection.execute("select count(*) from job where state = 'running'")
             return int(found.fetchone()[0])
     except sqlite3.DatabaseError as cause:

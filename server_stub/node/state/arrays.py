@@ -30,6 +30,7 @@ __all__ = [
     "kept_bytes",
     "load",
     "move_own",
+    "moved",
     "of_job",
     "of_owner",
     "outputs",
@@ -169,6 +170,15 @@ def move_own(step: Step, root: PurePath) -> int:
             )
             moved += 1
     return moved
+
+
+def moved(step: Step, array: str, path: str, member: str, offset_bytes: int) -> None:
+    """A result is written anew, into another file; what the node keeps itself it may replace."""
+    step.tx.change(
+        "update array set path = ?, member = ?, offset_bytes = ?, complete = 0,"
+        " overwrite = max(overwrite, ours) where id = ?",
+        (path, member, offset_bytes, array),
+    )
 
 
 def kept_bytes(tx: Tx, owner: str) -> int:

@@ -15,10 +15,15 @@ from gpugoblin.errors import StoreError
 from server_stub.node.state import blobs, events, jobs, leases, outcome, tasks, verdicts
 from server_stub.node.state.words import RunWork, Step, StopLease
 
-__all__ = ["Lost", "lose_blobs", "lose_results"]
+__all__ = ["Lost", "lose_blobs", "lose_read", "lose_results"]
 
 COUNTERS: Final = {"product": "by_product", "recompute": "by_recompute",
                    "equality": "by_equality", "agreement": "by_agreement"}  # fmt: skip
+
+
+UNREADABLE: Final = frozenset(
+    {"blob_damaged", "blob_missing", "blob_truncated", "manifest_malformed"}
+)
 
 
 class Lost(NamedTuple):
@@ -35,12 +40,23 @@ def lose_blobs(step: Step, names: Sequence[str]) -> list[Lost]:
     needed: dict[str, set[int]] = {}
     for name in names:
         found += _lose_weights(step, name)
-        _lose_votes(step, name)
+        _lose_votes(step, name, needed)
         _lose_inputs(step, name, needed)
         _lose_outputs(step, name, needed)
     for job, numbers in needed.items():
         found += _again(step, job, numbers)
     return found
+
+
+def lose_read(step: Step, task: int, code: str, blob: str) -> bool:
+    """A worker found this blob damaged or missing, as it read it for a task; says whether what the
+    task needs is being made again. Its file goes with the last reference."""
+    before = tasks.load(step.tx, task)
+    if code not in UNREADABLE or not blob or before is None:
+        return False
+    lose_blobs(step, [blob])
+    after = tasks.load(step.tx, task)
+    return after is not None and after.state != before.state
 
 
 def lose_results(step: Step, places: Iterable[tuple[int, int]]) -> list[Lost]:
@@ -108,8 +124,14 @@ def _lose_outputs(step: Step, name: str, needed: dict[str, set[int]]) -> None:
             needed.setdefault(job, set()).add(task)
 
 
-def _lose_votes(step: Step, name: str) -> None:
-    """Results that wait for their verdict are computed again."""
+def _lose_votes(step: Step, name: str, needed: dict[str, set[int]]) -> None:
+    """Results that wait for their verdict, or for their place, are computed again."""
+    for job, task in step.tx.rows(
+        "select t.job, t.id from vote v join lease l on l.id = v.lease join task t on t.id = l.task"
+        " where v.blob = ? and v.held = 1 and t.winner = l.id and t.state = 'verified'",
+        (name,),
+    ):
+        needed.setdefault(job, set()).add(task)
     for lease, task in step.tx.rows(
         "select l.id, l.task from vote v join lease l on l.id = v.lease"
         " where v.blob = ? and v.held = 1 and l.state = 'uploaded'",

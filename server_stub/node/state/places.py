@@ -1,7 +1,7 @@
 """Places beside which a crash may leave a result file that no row names.
 
-Owns: the rows of `meta` that begin with `place:`. A note is durable before the first file is made,
-and goes in the transaction that names the file, or once it is deleted.
+Owns: the rows of `meta` that begin with `place:`, and `restored`. A note is durable before the first
+file is made, and goes in the transaction that names the file, or once it is deleted.
 """
 
 from __future__ import annotations
@@ -13,9 +13,11 @@ from typing import Final
 from server_stub.node.state.words import Step
 from server_stub.node.store.protocol import Tx
 
-__all__ = ["drop", "known", "note", "noted"]
+__all__ = ["RESTORED", "drop", "forget_restored", "is_restored", "known", "note", "noted"]
 
 _PREFIX: Final = "place:"
+RESTORED: Final = "restored"
+"""The row of `meta` by which a node knows, until its first start, that it came out of a backup."""
 
 
 def note(step: Step, finals: Sequence[str]) -> str:
@@ -44,3 +46,13 @@ def known(tx: Tx) -> frozenset[str]:
     """Every path that a row names: where an array is, or will be."""
     rows = tx.rows("select path, final_path from array")
     return frozenset(path for row in rows for path in row if path)
+
+
+def is_restored(tx: Tx) -> bool:
+    """Whether what lies outside the state directory may be another machine's."""
+    return tx.one("select 1 from meta where key = ?", (RESTORED,)) is not None
+
+
+def forget_restored(step: Step) -> None:
+    """What was not there has been dealt with."""
+    step.tx.change("delete from meta where key = ?", (RESTORED,))

@@ -41,7 +41,7 @@ STEPS: Final[Mapping[int, tuple[str, ...]]] = {
         " (order by created_s, id) as place from job) n where n.id = job.id",
         # 2 ** 40 is the step of one priority (`state.lanes`).
         "update task set lane = j.lane, turn = task.prio * 1099511627776 + j.sequence"
-        " from job j where j.id = task.job and task.state not in ('used', 'cancelled', 'failed')",
+        " from job j where j.id = task.job",  # those that are over too: a loss may bring them back
         # Users with roles and several tokens, and jobs that others may see.
         "alter table users add column role text not null default 'researcher'",
         "alter table token add column name text not null default 'default'",

@@ -27,7 +27,7 @@ from gpugoblin.errors import NodeError
 from server_stub.node.store import migrations
 from server_stub.node.store.protocol import Row, Tx, Value
 
-__all__ = ["MAX_GROUP", "SqliteStore", "SqliteTx", "connect", "migrate", "transaction"]
+__all__ = ["MAX_GROUP", "SqliteStore", "SqliteTx", "connect", "migrate", "named", "transaction"]
 
 MAX_GROUP: Final = 256
 BRIEF_S: Final = 0.008
@@ -336,14 +336,14 @@ class SqliteStore:
                     item.result = item.body(tx)
         except Exception as error:  # the edge of the thread: whoever waits sees it
             if final:
-                group[0].error = _named(error)
+                group[0].error = named(error)
             return False
         finally:
             self._connection.execute("pragma busy_timeout = 0")
         return True
 
 
-def _named(error: Exception) -> Exception:
+def named(error: Exception) -> Exception:
     """A full or broken disk as an error of ours; anything else as it is."""
     if isinstance(error, sqlite3.OperationalError):
         if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_BUSY:

@@ -71,6 +71,23 @@ def test_without_a_node_it_is_marked_for_the_next_start(
         is_right(lab)
 
 
+@pytest.mark.parametrize("runs", [True, False])
+def test_a_result_whose_file_is_gone_is_made_again(
+    config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], runs: bool
+) -> None:
+    with LabNode(tmp_path) as node, Lab(node, tmp_path) as lab:
+        damaged(lab).unlink()
+        if runs:
+            assert main(["fsck", "--config", str(config)]) == 3
+            is_right(lab)
+    if not runs:
+        assert main(["fsck", "--config", str(config)]) == 3
+    assert "computed again" in capsys.readouterr().out
+    with LabNode(tmp_path) as node, Lab(node, tmp_path) as lab:
+        is_right(lab)
+    assert main(["fsck", "--config", str(config)]) == 0
+
+
 def test_what_is_free_is_shown_before_it_goes(
     config: Path,
     tmp_path: Path,

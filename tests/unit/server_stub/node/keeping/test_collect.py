@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from server_stub.node.keeping import backup
 from server_stub.node.keeping.collect import OLD_S, collect, find
 from tests.helpers.lab import Lab, row_sums
 
@@ -52,6 +53,17 @@ def test_only_what_is_old_and_unnamed_is_found_and_goes(lab: Lab) -> None:
     assert not any(path.exists() for path in places.values())
     assert lab.job("kept").job == job.job
     np.testing.assert_allclose(lab.result(job.outputs[0]), values.sum(1))
+
+
+def test_links_of_a_backup_that_is_being_made_are_not_called_freed(lab: Lab) -> None:
+    places = left(lab)
+    age(places["backup"])
+    found = [free for free in find(lab.node.settings) if free.kind == "backup"]
+    assert [free.path for free in found] == [places["backup"]]
+    with backup._alone(lab.node.settings):
+        assert collect(lab.node.settings, found) == []
+    assert places["backup"].exists()
+    assert collect(lab.node.settings, found) == found
 
 
 def test_what_is_named_after_the_look_stays(lab: Lab) -> None:

@@ -75,6 +75,59 @@ def small(tmp_path: Path) -> Iterator[Lab]:
         yield lab
 
 
+@pytest.mark.parametrize("damage", ["flipped", "cut", "gone", "chunks"])
+def test_a_kept_result_that_cannot_be_read_is_made_again_by_itself(small: Lab, damage: str) -> None:
+    """Nobody has to run a check: the worker that reads it says so."""
+    a, graph, expected = chained(640)
+    full = [True]
+
+    def meddle(item: Any) -> StoreError | None:
+        reads = isinstance(item, Compute) and any(
+            isinstance(source, BlobInput) for source in item.inputs
+        )
+        return StoreError("disk_full", **DISK_FULL) if full[0] and reads else None
+
+    small.node.workers.meddle = meddle
+    small.node.node.local._retry_s = 0.05
+    job = small.submit(graph, small.file(a, "a.npy"))
+    until(lambda: small.node.read("select 1 from task where state = 'leased' and waits = 0"))
+    until(lambda: small.job(job.job).error_code == "disk_full")
+    names = [row[0] for row in small.node.read(
+        "select distinct i.blob from task_input i join task t on t.id = i.task"
+        " where i.blob is not null and i.producer is not null"
+    )]  # fmt: skip
+    assert names
+    for name in names:
+        place = small.node.node.blobs.path(name)
+        if damage == "gone":
+            place.unlink()
+        elif damage == "chunks":
+            place.with_name(f"{name}.chunks").write_bytes(b"short")
+        else:
+            data = bytearray(place.read_bytes())
+            data[7] ^= 1
+            place.write_bytes(data if damage == "flipped" else data[:-1])
+    full[0] = False
+    done = small.wait(small.job(job.job))
+    assert (done.state, done.error_text) == ("done", "")
+    np.testing.assert_allclose(small.result(done.outputs[0]), expected, rtol=1e-3, atol=1e-2)
+    assert counters(small, job.job) == [(True, True, 0, 0)]
+
+
+def test_a_disk_that_damages_whatever_is_written_ends_the_job(small: Lab) -> None:
+    a, graph, _ = chained(640)
+
+    def meddle(item: Any) -> StoreError | None:
+        for source in item.inputs if isinstance(item, Compute) else ():
+            if isinstance(source, BlobInput):
+                return StoreError("blob_damaged", blob=source.blob, chunk=0)
+        return None
+
+    small.node.workers.meddle = meddle
+    ended = small.wait(small.submit(graph, small.file(a, "a.npy")))
+    assert (ended.state, ended.error_code) == ("failed", "blob_damaged")
+
+
 @pytest.mark.parametrize("which", ["kept", "part"])
 def test_a_result_is_computed_again_with_those_before_it(small: Lab, which: str) -> None:
     """`kept`: an intermediate that later tasks read. `part`: of the finished array, so that even

@@ -111,7 +111,8 @@ def test_jobs_of_before_have_their_turns(
     jobs = old.execute("select id, lane, sequence from job order by sequence").fetchall()
     assert jobs == [("job_a", lanes["ann"], 1), ("job_b", lanes["bob"], 2),
                     ("job_c", lanes["ann"], 3)]  # fmt: skip
-    turns = old.execute("select distinct job, lane, turn from task where state = 'ready'")
+    # Tasks that are over too: a retry or a lost byte brings them back.
+    turns = old.execute("select distinct job, lane, turn from task")
     assert set(turns) == {("job_a", lanes["ann"], 1), ("job_b", lanes["bob"], 2 - 5 * 2**40)}
 
 
