@@ -1,8 +1,8 @@
 """Whether a node's database is there, or lost while what it named is still there.
 
 Owns: that a new database is made only where there is nothing that an old one knew, for a node
-deletes what its database does not name; and that nobody makes one by looking, since opening a database that
-is not there makes it. Must not: change anything.
+deletes what its database does not name; and that nobody makes one by looking, since opening a
+database that is not there makes it. Must not: change anything.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ from tests.helpers.network_processes import patience
 pytestmark = pytest.mark.timeout(240)
 
 VALUES = np.random.default_rng(94).standard_normal((3072, 64), dtype=np.float32)
-LONG = np.random.default_rng(95).standard_normal((4608, 64), dtype=np.float32)
+LONG = np.random.default_rng(95).standard_normal((4608, 1024), dtype=np.float32)
 """For a job that is still running when another program has been started."""
 
 
@@ -158,8 +158,11 @@ def test_a_verified_tile_that_rots_is_found_and_made_again(root: Path) -> None:
         begun(lab, LONG)
         with contextlib.closing(sqlite3.connect(lab.state / "node.sqlite")) as rows:
             (path,) = rows.execute("select path from array where job is not null").fetchone()
-            (box,) = rows.execute("select box from fold order by at_s limit 1").fetchone()
-        (row, column), _ = json.loads(box)
+            waiting, box = patience("a tile is in its place"), None
+            while waiting() and box is None:
+                box = rows.execute("select box from fold where array = 0 limit 1").fetchone()
+        assert box is not None
+        (row, column), _ = json.loads(box[0])
         with Path(path).open("r+b") as file:
             file.seek(-4 * (LONG.shape[0] ** 2 - row * LONG.shape[0] - column), os.SEEK_END)
             file.write(b"\xff\xff\x7f\x7f")  # the largest number there is

@@ -1,7 +1,7 @@
 """Places beside which a crash may leave a result file that no row names.
 
-Owns: the rows of `meta` that begin with `place:`, and `restored`. A note is durable before the first
-file is made, and goes in the transaction that names the file, or once it is deleted.
+Owns: the rows of `meta` that begin with `place:`, and `restored`. A note is durable before the
+first file is made, and goes in the transaction that names the file, or once it is deleted.
 """
 
 from __future__ import annotations
