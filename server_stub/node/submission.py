@@ -35,7 +35,7 @@ from gpugoblin.wire.messages.job import (
 from server_stub.node import choosing, leftovers, results, resuming
 from server_stub.node.node import Node
 from server_stub.node.planning import operators_of, write_limits
-from server_stub.node.state import arrays, jobs, places
+from server_stub.node.state import arrays, jobs, places, quotas
 from server_stub.node.state.arrays import ArrayRow
 from server_stub.node.state.words import Step
 from server_stub.node.store.protocol import Tx
@@ -76,7 +76,8 @@ async def submit(node: Node, owner: str, message: JobSubmit, *, local: bool) -> 
     resumed = await resuming.take_up(node, owner, message, content)
     if resumed is not None:
         return resumed
-    await admit(node, message.outputs, choice.plan, _blob_bytes(node, choice))
+    blob_bytes = _blob_bytes(node, choice)
+    await admit(node, owner, message.name, message.outputs, choice.plan, blob_bytes)
     return await _begin(node, owner, message, graph, content, choice)
 
 
@@ -177,8 +178,19 @@ def same_job(tx: Tx, owner: str, name: str | None, content: str) -> str | None:
     return None if row is None else str(row[0])
 
 
-async def admit(node: Node, saves: Sequence[OutputSave], plan: Plan, blob_bytes: int) -> None:
-    """Room on the disk, if need be that of what ended jobs keep. Raises as `require_disk`."""
+async def admit(
+    node: Node, owner: str, name: str | None, saves: Sequence[OutputSave], plan: Plan,
+    blob_bytes: int,
+) -> None:  # fmt: skip
+    """The owner's quota, then room on the disk, if need be that of what ended jobs keep.
+
+    Raises:
+        NodeError: `quota_disk`, `quota_tasks`, and as `require_disk`.
+    """
+    kept = [spec.nbytes for save, spec in zip(saves, plan.outputs, strict=True)
+            if save.format == "node"]  # fmt: skip
+    more = quotas.Use(sum(kept), plan.count)
+    await node.store.read(lambda tx: quotas.require_room(tx, owner, more, name))
     try:
         require_disk(node, saves, plan, blob_bytes)
     except NodeError:

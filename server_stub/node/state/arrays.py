@@ -37,6 +37,7 @@ __all__ = [
     "remove_incomplete",
     "remove_outputs",
     "stored",
+    "unfinished_bytes",
     "unused_uploads",
 ]
 
@@ -182,13 +183,21 @@ def moved(step: Step, array: str, path: str, member: str, offset_bytes: int) -> 
 
 
 def kept_bytes(tx: Tx, owner: str) -> int:
-    """What the node keeps, or has promised to keep, of an owner's uploads and results."""
+    """What the node keeps, or has promised to keep, of an owner's uploads and results. Unfinished
+    results without a final path are given up: their files are about to go."""
     rows = tx.rows(
         "select dtype, shape from array where owner = ? and ours = 1"
-        " and (complete = 1 or path != '')",
+        " and (complete = 1 or (path != '' and (job is null or final_path != '')))",
         (owner,),
     )
     return sum(math.prod(json.loads(shape)) * DTYPES[dtype].itemsize for dtype, shape in rows)
+
+
+def unfinished_bytes(tx: Tx, job: str) -> int:
+    """What an ended job keeps of results that are not whole: what it gives back when given up."""
+    rows = of_job(tx, job)
+    return sum(row.nbytes for row in rows
+               if row.ours and not row.complete and row.path and row.final_path)  # fmt: skip
 
 
 def complete_outputs(step: Step, job: str) -> None:

@@ -25,6 +25,7 @@ __all__ = [
     "listed",
     "own_limits",
     "require",
+    "require_room",
     "set_limits",
     "used_by",
 ]
@@ -82,10 +83,33 @@ def require(step: Step, owner: str) -> None:
     Raises:
         NodeError: `quota_disk`, `quota_tasks`.
     """
-    limits = limits_of(step.tx, owner)
+    _judge(step.tx, owner, Use(0, 0))
+
+
+def require_room(tx: Tx, owner: str, more: Use, instead_of: str | None) -> None:
+    """Before something is taken, and before anything makes way for it: would the user be within
+    the limits with it? What `require` says afterwards decides.
+
+    Args:
+        instead_of: the name of an ended job that would give up what it keeps.
+
+    Raises:
+        NodeError: as `require`.
+    """
+    row = None if instead_of is None else tx.one(
+        "select id from job where owner = ? and name = ? and state in ('failed', 'cancelled')",
+        (owner, instead_of),
+    )  # fmt: skip
+    less = 0 if row is None else arrays.unfinished_bytes(tx, row[0])
+    _judge(tx, owner, Use(more.disk_bytes - less, more.tasks))
+
+
+def _judge(tx: Tx, owner: str, more: Use) -> None:
+    limits = limits_of(tx, owner)
     if limits == Limits():
         return
-    use = used_by(step.tx, owner)
+    now = used_by(tx, owner)
+    use = Use(now.disk_bytes + more.disk_bytes, now.tasks + more.tasks)
     if limits.disk_bytes is not None and use.disk_bytes > limits.disk_bytes:
         raise NodeError(
             "quota_disk", owner=owner, needed=format_bytes(use.disk_bytes),

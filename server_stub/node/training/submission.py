@@ -105,7 +105,7 @@ async def submit(node: Node, owner: str, message: TrainingSubmit) -> JobInfo:
     resumed = await resuming.take_up(node, owner, like, content)
     if resumed is not None:
         return resumed
-    await submission.admit(node, saves, plan, held_bytes)
+    await submission.admit(node, owner, message.name, saves, plan, held_bytes)
     inputs = await _inputs(node, owner, plan, named)
     new = jobs.NewJob(
         owner=owner, name=message.name, graph=encode(graph), graph_hash=str(graph_hash(graph)),

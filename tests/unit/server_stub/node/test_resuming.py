@@ -325,3 +325,22 @@ def test_going_on_is_within_the_quota(case: Case) -> None:
     assert case.leftovers(), "what was verified is kept"
     limit(job.tasks - 3)
     case.finish(case.lab.client.call("POST", path, JobInfo))
+
+
+def test_who_is_over_the_quota_makes_nobody_give_way(
+    case: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = case.half()
+    case.cancel(job)
+    node = case.lab.node
+    given = quotas.Limits(tasks=2)
+    node.call(node.node.handle(lambda step: quotas.set_limits(step.tx, job.owner, given)))
+
+    def usage(path: Any) -> Any:
+        return SimpleNamespace(free=100 if case.leftovers() else 10**12)
+
+    monkeypatch.setattr(submission, "shutil", SimpleNamespace(disk_usage=usage))
+    places = (OutputSave("npy", str(case.place.parent / "d.npy")),)
+    refused("quota_tasks", lambda: case.submit(name="other", outputs=places))
+    assert case.leftovers(), "what was verified is kept"
+    assert case.lab.summary(job.job).can_retry

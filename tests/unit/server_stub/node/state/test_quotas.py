@@ -110,3 +110,18 @@ def test_going_on_with_an_ended_job_is_judged_as_beginning_it(world: World) -> N
     assert (world.state_of(job), counts(world)) == ("cancelled", before)
     world.handle(lambda step: jobs.cancel(step, other))
     assert resume()
+
+
+def test_what_is_given_up_or_replaced_no_longer_counts(world: World) -> None:
+    job = begin(world, "one", 10)
+    world.handle(lambda step: jobs.cancel(step, job))
+    tx = SqliteTx(world.connection)
+    assert quotas.used_by(tx, "ann") == Use(80, 0), "it may be taken up again"
+    limit(world, "ann", Limits(disk_bytes=100, tasks=5))
+    quotas.require_room(tx, "ann", Use(100, 5), "one")
+    for more, name in ((Use(101, 5), "one"), (Use(100, 6), "one"), (Use(100, 5), "two"),
+                       (Use(100, 5), None)):  # fmt: skip
+        with pytest.raises(NodeError):
+            quotas.require_room(tx, "ann", more, name)
+    world.handle(lambda step: ended.give_up(step, job))
+    assert quotas.used_by(tx, "ann") == Use(0, 0)
