@@ -75,13 +75,19 @@ def build(tx: Tx, effect: RunWork) -> Work | None:
     graph, numeric_class, array_ids, job = row
     work = work_id(effect)
     outputs = _outputs(tx, task.id, job)
+    committed = _committed(tx, task, effect.lease) if effect.lease else ()
+    if effect.purpose in ("check", "compare", "fold") and not committed:
+        # The lease is over (its job was ended, and goes on): there is nothing to look at.
+        return None
     if effect.purpose == "fold":
-        return Fold(work, _committed(tx, task, effect.lease), outputs)
+        return Fold(work, committed, outputs)
     inputs = _inputs(tx, task.id, json.loads(array_ids))
     if effect.purpose == "compare":
+        second = _committed(tx, task, effect.second)
+        if not second:
+            return None
         return Compare(
-            work, graph, numeric_class, _committed(tx, task, effect.lease),
-            _committed(tx, task, effect.second), task.flops, inputs,
+            work, graph, numeric_class, committed, second, task.flops, inputs,
             tolerances.for_judging(tx, task.job, task.graph, task.number),
         )  # fmt: skip
     if effect.purpose == "compute":
@@ -92,7 +98,6 @@ def build(tx: Tx, effect: RunWork) -> Work | None:
             work, graph, numeric_class, inputs, outputs, cast(Any, task.verify),
             task.memory_bound_bytes, task.flops,
         )  # fmt: skip
-    committed = _committed(tx, task, effect.lease) if effect.lease else ()
     if effect.purpose == "check":
         return Check(work, graph, numeric_class, inputs, committed, outputs, fold=True)
     judging = effect.purpose == "judge"

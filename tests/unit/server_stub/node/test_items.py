@@ -6,7 +6,7 @@ import pytest
 
 from gpugoblin.wire.messages.lease import Exchange
 from server_stub.node.items import build, work_id
-from server_stub.node.state import jobs, tolerances
+from server_stub.node.state import jobs, leases, tolerances
 from server_stub.node.state.words import Purpose, RunWork
 from server_stub.node.store.sqlite import SqliteTx
 from server_stub.node.work import (
@@ -115,3 +115,17 @@ def test_who_judges_knows_what_was_measured(
             found = item(world, purpose, 1, lease, lease)
             assert isinstance(found, (Recompute, Compare))
             assert found.tolerance == (() if is_chosen else ((1e-6,),))
+
+
+def test_a_result_that_was_taken_back_is_not_looked_at(leased: tuple[World, str]) -> None:
+    """A job that was ended goes on, and an instruction of its first life comes late: an item
+    without results would be refused by the worker, and the job would fail of it."""
+    world, lease = leased
+    gone = "lease_" + "q" * 26
+    assert item(world, "compare", 1, lease, gone) is None
+    world.handle(lambda step: leases.drop_votes(step, lease))
+    for purpose in ("check", "compare", "fold"):
+        assert item(world, purpose, 1, lease, lease) is None  # type: ignore[arg-type]
+    again = item(world, "recompute", 1, lease)
+    assert isinstance(again, Recompute)
+    assert again.committed == ()
