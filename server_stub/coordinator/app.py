@@ -126,7 +126,7 @@ def _probe_endpoint(gate: Gate) -> Endpoint:
         if refused_s:
             raise CoordinatorError("coordinator_rate_limited", scope="lab", wait_s=refused_s)
         async with room:
-            seen = await probing.look(lab.address, lab.certificate_sha256)
+            seen = await probing.look(lab.address, lab.certificate_sha256, address)
         return encode(ProbeReply(
             lab.lab, lab.address, seen.outcome, seen.took_s, service.clock.wall_s(),
             service.house.public_key, lab.certificate_sha256,

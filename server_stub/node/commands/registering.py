@@ -7,6 +7,7 @@ after it, the check of what is registered and the filling of the configuration.
 from __future__ import annotations
 
 import argparse
+import shlex
 
 from gpugoblin.errors import GoblinError, NodeError
 from gpugoblin.wire.keys import load_or_make_key
@@ -68,7 +69,9 @@ def _show_request(
     address = arguments.address or f"https://THE-ADDRESS-OF-THIS-LAB:{settings.listen_port}"
     pin = "" if settings.tls_certificate else f" --certificate {certificate}"
     print("The coordinator does not know this lab yet. Send this to its operator:")
-    print(f"  gpugoblin coordinator lab add {arguments.name} --key {key} --address {address}{pin}")
+    name = shlex.quote(arguments.name)
+    line = f"lab add {name} --key {key} --address {shlex.quote(address)}{pin}"
+    print(f"  gpugoblin coordinator {line}")
     print("Then run this command again.")
 
 

@@ -46,8 +46,8 @@ def listener(tls: TlsFiles | None, words: bytes = b"") -> Iterator[int]:
         server.close()
 
 
-def seen(address: str, pin: str | None = None) -> probing.Seen:
-    return asyncio.run(look(address, pin))
+def seen(address: str, pin: str | None = None, asker: str = "127.0.0.1") -> probing.Seen:
+    return asyncio.run(look(address, pin, asker))
 
 
 @pytest.fixture
@@ -80,3 +80,28 @@ def test_what_else_may_be_there(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
         assert seen(f"https://127.0.0.1:{port}", "ab" * 32).outcome == "timed_out"
+
+
+@pytest.mark.parametrize("asker", ["203.0.114.7", "2600::7", "", "nobody"])
+def test_a_name_is_no_way_into_a_network_that_the_asker_is_not_in(
+    tls: TlsFiles, asker: str
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as inner:
+        inner.settimeout(0.2)
+        port = inner.getsockname()[1]
+        assert seen(f"https://localhost:{port}", tls.sha256, asker).outcome == "unreachable"
+        with pytest.raises(TimeoutError):
+            inner.accept()
+    with listener(tls) as port:
+        assert seen(f"https://localhost:{port}", tls.sha256).outcome == "reached"
+    with listener(tls) as port:
+        assert seen(f"https://127.0.0.1:{port}", tls.sha256, asker).outcome == "reached", (
+            "the operator has registered that address"
+        )
+
+
+def test_addresses_in_other_spelling_are_the_same() -> None:
+    for text in ("::ffff:10.0.0.1", "fe80::1%eth0", "169.254.169.254", "::1", "100.64.0.1"):
+        assert probing._is_private(text), text
+    for text in ("::ffff:8.8.8.8", "8.8.8.8", "", "x"):
+        assert not probing._is_private(text), text
