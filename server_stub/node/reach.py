@@ -27,8 +27,8 @@ _ADVICE: Final = {
     "name_unknown": "its name is in no directory (DNS): correct the registered address",
     "refused": "nothing listens there: is the node running, and is the port the registered one?",
     "timed_out": "no answer comes: a firewall drops the packets, or a router does not pass them on",
-    "unreachable": "there is no way to that address, or its name stands for a private one: correct the"
-    " registered address, or the name in DNS",
+    "unreachable": "there is no way to that address, or its name stands for a private one: correct"
+    " the registered address, or the name in DNS",
     "tls_failed": "what answers there speaks no TLS that can be trusted: another program, or a"
     " proxy that ends TLS, must not stand before the node",
     "certificate_differs": "another certificate is shown there than the registered one: have the"
