@@ -41,10 +41,11 @@ class CoordinatorPart(QWidget):
         column.setContentsMargins(0, 0, 0, 0)
         column.addWidget(heading(_("Your coordinator")))
         column.addWidget(paragraph(_("Whoever runs your network tells you its address.")))
-        column.addWidget(self.address)
-        row = QHBoxLayout()
-        row.addWidget(self.certificate, 1)
+        for field in (self.address, self.certificate):
+            column.addWidget(field)
+        row = QHBoxLayout()  # no wider than its text
         row.addWidget(self.button)
+        row.addStretch(1)
         column.addLayout(row)
         column.addWidget(self.answer)
         context.store.changed.connect(self._show)
