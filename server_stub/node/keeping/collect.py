@@ -79,7 +79,7 @@ def _candidates(settings: NodeSettings, connection: sqlite3.Connection) -> Itera
     for name in BlobStore(settings.blob_root, 0).names():
         place = settings.blob_root / "blobs" / name[:2] / name
         yield from _unneeded(connection, "blob", place)
-    for path in settings.arrays_root.iterdir():
+    for path in settings.arrays_root.glob("*"):
         yield from _unneeded(connection, "array", path)
     for path in (settings.blob_root / "parts").iterdir():
         yield from _unneeded(connection, "upload", path)

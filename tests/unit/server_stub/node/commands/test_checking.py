@@ -107,6 +107,16 @@ def test_what_is_free_is_shown_before_it_goes(
         assert not node.node.blobs.has(blob)
 
 
+def test_collecting_where_the_arrays_were_moved_away(
+    config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with LabNode(tmp_path) as node:
+        pass
+    node.settings.arrays_root.rename(tmp_path / "away")
+    assert main(["gc", "--config", str(config)]) == 0
+    assert "(nothing)" in capsys.readouterr().out
+
+
 def test_there_is_nothing_to_check(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["fsck", "--config", str(config)]) == 1
     assert "[database_missing]" in capsys.readouterr().err
