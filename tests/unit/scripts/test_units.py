@@ -31,7 +31,7 @@ def test_a_unit_starts_the_program_and_reads_its_file_again(
     seen: list[object] = []
     monkeypatch.setattr(main, "_run", lambda options: seen.append(options) or 0)
     assert main.main(words[4:]) == 0
-    # A server's file has to be there; a desktop's is taken from its usual place, where there is one.
+    # A server's file has to be there; that of a desktop is in its usual place, if anywhere.
     config = None if ".user." in name else Path("/etc/gpugoblin/agent.toml")
     assert getattr(seen[0], "config", "none of its own") == config
     assert service["ExecReload"] == "/bin/kill -HUP $MAINPID"
