@@ -5,6 +5,7 @@ from __future__ import annotations
 from gpugoblin.client.certificate import JobCertificate
 from gpugoblin.wire.messages.job import JobInfo
 from server_stub.node import users
+from server_stub.node.state import tolerances
 from tests.helpers.lab import Lab, gate, product, until
 from tests.helpers.node_pages import Browser, give_job, make_user
 
@@ -124,11 +125,8 @@ def test_a_measured_tolerance_is_shown(grid: Lab) -> None:
         ann.sign_in(make_user(grid, "ann"))
         assert "tolerance" not in ann.get(f"/jobs/{job.job}").text
 
-        async def measure() -> None:
-            await grid.node.node.store.write(lambda tx: tx.change(
-                "insert into tolerance values(?, ?, '[[1e-7, 3e-7]]')", (job.job, "a" * 64)
-            ))  # fmt: skip
-
-        grid.node.call(measure())
+        grid.node.call(grid.node.node.handle(
+            lambda step: tolerances.note(step, job.job, "a" * 64, 1, ((1e-7, 3e-7),))
+        ))  # fmt: skip
         page = ann.get(f"/jobs/{job.job}").text
         assert "at most 3.0e-07 (measured, 1 graph)" in page
