@@ -118,7 +118,7 @@ class Notifier(QObject):
 
         try:
             asyncio.run(self._show(title, line))
-        except Exception:
+        except Exception:  # whatever a bus raises: the tray itself says it then
             self.untold.emit(title, line)
 
     async def _show(self, title: str, line: str) -> None:
