@@ -1,8 +1,8 @@
 """Writes the generated pages of docs; `--check` fails when one is stale.
 
-Owns: the tables of operators, scalar functions, messages, error codes, settings and figures, and
-the list of decisions. Everything in them is read from the code, from `benchmarks/results` and from
-the titles of the decisions; nothing is typed twice.
+Owns: the tables of operators, scalar functions, messages, error codes, settings, figures and
+attacks, and the list of decisions. Everything in them is read from the code, from
+`benchmarks/results` and from the titles of the decisions; nothing is typed twice.
 """
 
 from __future__ import annotations
@@ -344,6 +344,15 @@ def onnx_tests() -> str:
     )
 
 
+def attacks() -> str:
+    sys.path.insert(0, str(ROOT))  # tests are no part of what is installed
+    try:
+        from tests.attacks.report import page
+    finally:
+        sys.path.remove(str(ROOT))
+    return page()
+
+
 def decisions() -> str:
     lines = [
         "# Decisions\n\nOne short page each: the question, what was weighed with measured figures, "
@@ -397,6 +406,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "researcher/zoo.md": zoo,
     "reference/operators.md": operators,
     "reference/messages.md": messages,
+    "reference/attacks.md": attacks,
     "reference/errors.md": errors,
     "reference/settings.md": settings,
     "reference/performance.md": performance,

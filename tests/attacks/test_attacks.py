@@ -21,6 +21,7 @@ import pytest
 from app.host.card_access import access_to
 from app.sandbox.spec import CardAccess, CardPolicy, Level, Runtime
 from gpugoblin.units import MIB
+from tests.attacks.report import STUDIED
 from tests.helpers.software_card import only_hardware
 
 from .conftest import Answer, Subject
@@ -97,6 +98,14 @@ def test_table_is_long_and_only_four_harmless_reads_remain() -> None:
     assert kinds["killed"] >= 30
     assert {name for name, row in ROWS.items() if row.expected == "read"} == HARMLESS_READS
     assert sum(row.control for row in ROWS.values()) >= 60
+
+
+def test_every_line_of_the_study_is_tried_and_a_hundred_attacks_are_our_own() -> None:
+    studied = [name for names in STUDIED.values() for name in names.split()]
+    assert len(STUDIED) >= 45
+    assert len(studied) == len(set(studied)) >= 131
+    assert set(studied) <= ROWS.keys()
+    assert len(ROWS.keys() - set(studied)) >= 100
 
 
 def test_harmless_reads_tell_nothing_of_the_host(shared: Subject) -> None:
