@@ -18,7 +18,7 @@ GRID: Final = (
 )
 OTHER_LIMIT: Final = (
     "gpugoblin: the node of this machine runs already, with another limit of memory, and keeps it. "
-    "`stop_node()` of this session ends it; the next connection starts it with the new limit."
+    "`stop_node()` of your session ends it; the next connection starts it with the new limit."
 )
 NO_SANDBOX: Final = (
     "gpugoblin: this machine has no sandbox for engines, so your own jobs run in a plain child "

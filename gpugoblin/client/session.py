@@ -250,7 +250,7 @@ class Session:
         """Ends the lab node of this machine. Its jobs go on at the next `connect("local")`.
 
         Raises:
-            ClientError: `not_connected` when this session's node is not the one of this machine.
+            ClientError: `not_connected` when the session's node is not the one of this machine.
         """
         if self._state_dir is None:
             raise ClientError("not_connected")
