@@ -10,8 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from app.agent.own_task import LIMIT_S, go_on, run_own
 from app.host.engine import Engine
-from app.host.spec import Died, Done, EngineTask, Failed, Refused
+from app.host.spec import Done, EngineTask
 from gpugoblin.units import MIB
 
 __all__ = ["PRODUCT_GRAPH", "SUM_GRAPH", "UNKNOWN", "Rates", "calibrate"]
@@ -31,8 +32,6 @@ SUM_GRAPH: Final = bytes.fromhex(
 """float32 elementwise sum of two vectors of 2**21."""
 
 ROUNDS: Final = 3
-LIMIT_S: Final = 20.0
-LOOK_PERIOD_S: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +46,7 @@ UNKNOWN: Final = Rates(1e9, 1e9)
 """Taken where a card could not be measured: slow, so that leases are long enough."""
 
 
-def _go_on() -> None:
-    """Nobody interrupts."""
-
-
-def calibrate(engine: Engine, look: Callable[[], None] = _go_on) -> Rates:
+def calibrate(engine: Engine, look: Callable[[], None] = go_on) -> Rates:
     """Measures an engine that is ready and has nothing else to do; about 0.2 s. Blocks.
 
     Args:
@@ -88,15 +83,5 @@ def _best_s(engine: Engine, graph: bytes, nbytes: int, look: Callable[[], None])
 
 
 def _run_s(engine: Engine, task: EngineTask, look: Callable[[], None]) -> float | None:
-    number = engine.submit(task)
-    while True:
-        look()
-        events = engine.wait(LOOK_PERIOD_S)
-        for event in events:  # an end that comes with an answer is not to be overlooked
-            if isinstance(event, Died):
-                raise event.error
-        for event in events:
-            if isinstance(event, Done) and event.task == number:
-                return event.compute_s
-            if isinstance(event, (Refused, Failed)) and event.task == number:
-                return None
+    answer = run_own(engine, task, look)
+    return answer.compute_s if isinstance(answer, Done) else None

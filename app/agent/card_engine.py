@@ -17,8 +17,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from app.agent.calibration import UNKNOWN, Rates
+from app.agent.card_proof import LIES
+from app.agent.checkup import Checkup
 from app.agent.duty import Duty
-from app.agent.engine_start import EngineStart, Started
+from app.agent.engine_start import EngineStart, Proof, Started, no_proof
 from app.agent.events import (
     EngineDied,
     EngineDone,
@@ -31,33 +33,22 @@ from app.agent.events import (
 )
 from app.agent.lab import Output
 from app.agent.lane import Lane
+from app.agent.outputs import output_bytes, private_copy
 from app.agent.residency import Residency
-from app.host.arena import Arena, Slot
+from app.host.arena import Slot
 from app.host.engine import Engine
 from app.host.spec import Died, Done, EngineTask, Failed, Ready, Refused
-from gpugoblin.blobs.chunk import BlobHasher
 from gpugoblin.errors import AgentError, EngineError, GoblinError
 from gpugoblin.ids import BlobHash, LeaseId
-from gpugoblin.units import MIB
 from gpugoblin.wire.messages.task import Task
 
-__all__ = ["CardEngine", "Computed", "output_bytes"]
+__all__ = ["CardEngine", "Computed"]
 
 REFUSED_RETRY_S: Final = 300.0
+LIED_RETRY_S: Final = 3600.0
+"""How long a card rests that gave a wrong answer to what is known."""
 DIED: Final = frozenset({"engine_died", "engine_silent", "process_unprobed"})
 """Ends while starting that say nothing against the machine: it is tried again soon."""
-ITEM_BYTES: Final = {
-    "float32": 4,
-    "int32": 4,
-    "int64": 8,
-    "bool": 1,
-    "int8": 1,
-    "int16": 2,
-    "uint8": 1,
-    "float16": 2,
-    "bfloat16": 2,
-}
-
 Reader = Callable[[BlobHash, memoryview], None]
 """Fills a view with the bytes of a blob; blocks; raises AgentError."""
 
@@ -77,17 +68,6 @@ class _Running:
     slots: tuple[tuple[int, Slot], ...]
 
 
-def output_bytes(task: Task) -> tuple[int, ...]:
-    """The size of each output of a task, in its order."""
-    sizes = []
-    for output in task.outputs:
-        count = 1
-        for extent in output.shape:
-            count *= extent
-        sizes.append(count * ITEM_BYTES[output.dtype])
-    return tuple(sizes)
-
-
 class CardEngine:
     """One card's engine, if it runs. All methods belong to the loop's thread.
 
@@ -99,6 +79,9 @@ class CardEngine:
         keep: given each result before its `EngineDone` is posted.
         is_partial: the card serves a part of the catalog, so a task that it does not serve says
             nothing against the lab.
+        proof: what each engine must show before its first task.
+        checkup: what a running engine is asked between tasks.
+        lied: told what was wrong with an answer to that; blocks, called on `pool`.
     """
 
     def __init__(
@@ -111,6 +94,9 @@ class CardEngine:
         keep: Callable[[LeaseId, Computed], None],
         *,
         is_partial: bool = False,
+        proof: Proof = no_proof,
+        checkup: Checkup | None = None,
+        lied: Callable[[EngineError], None] = lambda error: None,
     ) -> None:
         self.card = card
         self.ready: Ready | None = None
@@ -131,6 +117,10 @@ class CardEngine:
         self._dropped: set[LeaseId] = set()
         self._order = asyncio.Lock()
         self._duty = Duty()
+        self._proof = proof
+        self._checkup = checkup or Checkup()
+        self._lied = lied
+        self._fault: EngineError | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._is_stopping = False
         self._is_starting = False
@@ -175,7 +165,7 @@ class CardEngine:
 
     async def start(self) -> None:
         """Starts an engine and measures it the first time; posts EngineReady or EngineRefused."""
-        self._start_call = EngineStart(self._start, self.rates)
+        self._start_call = EngineStart(self._start, self.rates, self._proof)
         call: Future[Started] = self._launcher.call(self._start_call)
         try:
             started = await asyncio.wrap_future(call)
@@ -207,7 +197,8 @@ class CardEngine:
             self._post(EngineDied(card=self.card, code=error.code))
         else:
             self.refusal = error
-            self._post(EngineRefused(card=self.card, code=error.code, retry_s=REFUSED_RETRY_S))
+            retry_s = LIED_RETRY_S if error.code in LIES else REFUSED_RETRY_S
+            self._post(EngineRefused(card=self.card, code=error.code, retry_s=retry_s))
 
     def stop(self) -> None:
         """Ends the engine at once; posts EngineStopped when it is gone."""
@@ -257,6 +248,7 @@ class CardEngine:
             engine, residency = self._engine, self._residency
             if engine is None or residency is None or lease in self._dropped:
                 return
+            self._checkup.ask_if_due(engine)
             slots: list[Slot] = []
             try:
                 places = [
@@ -337,7 +329,12 @@ class CardEngine:
         if engine is None:
             return
         for event in engine.poll():
-            if isinstance(event, Done):
+            if isinstance(event, (Done, Refused, Failed)) and event.task in self._checkup:
+                self._fault = self._checkup.judge(engine, event)
+                if self._fault is not None:  # nothing of it is used any more
+                    engine.stop()
+                    break
+            elif isinstance(event, Done):
                 self._copy(engine, event)
             elif isinstance(event, (Refused, Failed)):
                 self._not_done(engine, event)
@@ -351,6 +348,7 @@ class CardEngine:
 
     def _copy(self, engine: Engine, event: Done) -> None:
         running = self._running.pop(event.task)
+        self._checkup.count()
         work = asyncio.get_running_loop().create_task(self._take(engine, running, event))
         self._copies.add(work)
         work.add_done_callback(self._copies.discard)
@@ -363,7 +361,7 @@ class CardEngine:
             for number, slot in running.slots:
                 outputs.append(
                     await loop.run_in_executor(
-                        self._pool, _private_copy, engine.outputs, number, slot
+                        self._pool, private_copy, engine.outputs, number, slot
                     )
                 )
         self._free(engine, lease, [slot for _, slot in running.slots])
@@ -402,6 +400,7 @@ class CardEngine:
         self._engine, self._residency = None, None
         self._running.clear()
         self._dropped.clear()
+        self._checkup.forget()
 
     async def _buried(self, engine: Engine, event: Died) -> None:
         # Tasks that were done before the end are told before it.
@@ -409,7 +408,11 @@ class CardEngine:
         if rest:
             await asyncio.wait(rest)
         engine.close()
-        if self._is_stopping:
+        fault, self._fault = self._fault, None
+        if fault is not None:
+            await asyncio.get_running_loop().run_in_executor(self._pool, self._lied, fault)
+            self._tell_refusal(fault)
+        elif self._is_stopping:
             self._post(EngineStopped(card=self.card))
         else:
             self._post(EngineDied(card=self.card, code=event.error.code))
@@ -418,15 +421,3 @@ class CardEngine:
 def _close_started(call: Future[Started]) -> None:
     if not call.cancelled() and call.exception() is None:
         call.result().engine.close()
-
-
-def _private_copy(arena: Arena, number: int, slot: Slot) -> Output:
-    """Copies a slot 1 MiB at a time and hashes the copies, never the slot."""
-    private = bytearray(slot.nbytes)
-    view, source = memoryview(private), arena.view(slot)
-    hasher = BlobHasher()
-    for start in range(0, slot.nbytes, MIB):
-        piece = view[start : start + MIB]
-        piece[:] = source[start : start + MIB]
-        hasher.update(piece)
-    return Output(number, hasher.manifest().blob, private)

@@ -11,6 +11,7 @@ from typing import Final, Protocol
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from app.agent.cache import BlobCache
+from app.agent.card_proof import LIES
 from app.agent.fleet import Fleet
 from app.agent.joining import Joining
 from app.agent.machine import Machine
@@ -126,7 +127,8 @@ def own_findings(agent: Seen) -> tuple[Finding, ...]:
     for card in agent.fleet.cards.values():
         refusal, level = card.engine.refusal, card.engine.level
         if refusal is not None:
-            found.append(Finding("sandbox", False, refusal.what[:1000], refusal.next_step[:1000]))
+            subject = "card" if refusal.code in LIES else "sandbox"
+            found.append(Finding(subject, False, refusal.what[:1000], refusal.next_step[:1000]))
         elif level:
             words = f"Card {card.number}: engines run, walled in at the level {level}."
             found.append(Finding("sandbox", True, words))

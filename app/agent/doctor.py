@@ -17,6 +17,9 @@ from typing import Final
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from app.agent.answers import cases
+from app.agent.card_proof import LIES
+from app.agent.card_record import CardRecord
 from app.agent.card_start import (
     CardLook,
     card_memory_bytes,
@@ -29,6 +32,7 @@ from app.agent.enrolment import coordinator_peer
 from app.agent.fleet import EngineMaker, start_engine
 from app.agent.link import Link, Peer, PeerRefusal
 from app.agent.locks import take_card
+from app.agent.proof import prove
 from app.agent.settings import Settings
 from app.agent.state import enrolment_in, owner_settings_in, refuse_running, refuse_unsafe
 from app.control.messages import Finding
@@ -204,8 +208,14 @@ def on_trial(settings: Settings, card: FoundCard) -> Finding:
     return _well("card", f"{_able(settings, card)} {finding.what}"[:1000])
 
 
-def as_found(settings: Settings, card: FoundCard) -> Finding:
-    """What a card can do, for an agent that lends it and must not be disturbed."""
+def as_found(settings: Settings, card: FoundCard, record: CardRecord | None = None) -> Finding:
+    """What a card can do, for an agent that lends it and must not be disturbed.
+
+    Args:
+        record: what the agent remembers of it; a fault since its last proof is what counts.
+    """
+    if record is not None and record.fault:
+        return Finding("card", False, f"{card.name}: {record.fault}"[:1000], record.fix)
     return _well("card", _able(settings, card)[:1000])
 
 
@@ -231,10 +241,11 @@ def _engine(
             engine = make(trial)
             try:
                 ready = engine.wait_ready()
+                prove(engine, cases())
             finally:
                 engine.close()
     except GoblinError as error:
-        return _ill("sandbox", error)
+        return _ill("card" if error.code in LIES else "sandbox", error)
     finally:
         lock.release()
     return _well("sandbox", f"An engine starts, walled in at the level {ready.level}.")

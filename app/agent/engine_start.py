@@ -16,10 +16,19 @@ from app.host.engine import Engine
 from app.host.spec import Died, Ready
 from gpugoblin.errors import EngineError
 
-__all__ = ["EngineStart", "Started"]
+__all__ = ["EngineStart", "Proof", "Started", "no_proof"]
 
 LOOK_PERIOD_S: Final = 0.05
 """How soon a start that waits for its engine sees that it was called off."""
+
+
+Proof = Callable[[Engine, Callable[[], None]], None]
+"""Asks a ready engine for what it must show, and raises GoblinError where it does not; blocks. Its
+second argument is to be called many times a second, and what that raises goes on."""
+
+
+def no_proof(engine: Engine, look: Callable[[], None]) -> None:
+    """Takes an engine as it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +46,14 @@ class EngineStart:
     Args:
         make: starts the process; blocks, and cannot be interrupted.
         rates: what an earlier start has measured.
+        proof: what the engine must show before it is measured.
     """
 
-    def __init__(self, make: Callable[[], Engine], rates: Rates | None) -> None:
+    def __init__(
+        self, make: Callable[[], Engine], rates: Rates | None, proof: Proof = no_proof
+    ) -> None:
         self._make = make
+        self._proof = proof
         self._rates = rates
         self._is_called_off = threading.Event()
 
@@ -49,10 +62,11 @@ class EngineStart:
         self._is_called_off.set()
 
     def __call__(self) -> Started:
-        """Makes the engine, waits until it is ready, measures it the first time.
+        """Makes the engine, waits until it is ready, proves it, measures it the first time.
 
         Raises:
-            EngineError: `engine_stopped` when it was called off; why it died or could not start.
+            EngineError: `engine_stopped` when it was called off; why it died or could not start;
+                `card_lied`, `card_broken`.
             SandboxError: a wall that cannot be had.
             AgentError: the card is taken.
         """
@@ -60,6 +74,7 @@ class EngineStart:
         engine = self._make()
         try:
             ready = self._await_ready(engine)
+            self._proof(engine, self._look)
             rates = self._rates or calibrate(engine, self._look)
             self._look()
         except BaseException:

@@ -15,6 +15,8 @@ from typing import Final, Literal, TypeVar, get_args
 
 from app.agent.calibration import UNKNOWN
 from app.agent.card_engine import CardEngine, Computed
+from app.agent.card_proof import CardProof
+from app.agent.card_record import CardRecords
 from app.agent.card_start import (
     CardMaker,
     card_memory_bytes,
@@ -114,11 +116,15 @@ class Fleet:
     keep: Callable[[LeaseId, Computed], None]
     make_card: CardMaker = start_card_engine
     cards: dict[int, Card] = field(default_factory=dict)
+    records: CardRecords = field(init=False)
     _guest: Guest | None = None
     _launcher: Lane = field(default_factory=lambda: Lane("launcher"))
     _pool: ThreadPoolExecutor = field(
         default_factory=lambda: ThreadPoolExecutor(POOL_THREADS, thread_name_prefix="hashing")
     )
+
+    def __post_init__(self) -> None:
+        self.records = CardRecords(self.state_directory)
 
     def find(self, discovery: Discovery | None = None) -> None:
         """Numbers the cards: the processor is 0, lent or not, and the found ones follow."""
@@ -152,6 +158,7 @@ class Fleet:
             return make()
 
         pool: Executor = self._pool
+        proof = CardProof(identity, self.records)
         engine = CardEngine(
             number,
             start,
@@ -160,6 +167,8 @@ class Fleet:
             self._told,
             self._kept,
             is_partial=found is not None,
+            proof=proof,
+            lied=proof.failed,
         )
         self.cards[number] = Card(number, kind, identity, engine, make, take, found)
 

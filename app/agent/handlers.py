@@ -104,7 +104,13 @@ class Handlers:
             findings = await agent.joining.look(
                 lambda link: examine(agent.settings, agent.state.directory, link)
             )
-            cards = about_cards(agent.settings, agent.discovery, as_found)
+            cards = about_cards(
+                agent.settings,
+                agent.discovery,
+                lambda settings, card: as_found(
+                    settings, card, agent.fleet.records.of(card.identity)
+                ),
+            )
             return Report(request.request, (*own_findings(agent), *cards, *findings))
         if isinstance(request, History):
             return self._history(request)

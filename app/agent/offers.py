@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from app.agent.card_engine import output_bytes
 from app.agent.events import (
     Event,
     LeaseCancelled,
@@ -19,6 +18,7 @@ from app.agent.events import (
     LeaseUnusable,
     UploadsAwaited,
 )
+from app.agent.outputs import output_bytes
 from app.agent.tickets import check_blob_ticket
 from gpugoblin.errors import AgentError
 from gpugoblin.ids import BlobHash, GrantId, LabId, LeaseId

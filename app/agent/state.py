@@ -31,9 +31,11 @@ __all__ = [
     "enrolment_in",
     "own_directory",
     "owner_settings_in",
+    "read_kept",
     "refuse_running",
     "refuse_unsafe",
     "shared_directory",
+    "write_kept",
 ]
 
 S = TypeVar("S", bound=Struct)
@@ -189,26 +191,15 @@ class State:
         return changed, kept
 
     def _read(self, name: str, kind: type[S]) -> S | None:
-        return _read(self.directory / name, kind)
+        return read_kept(self.directory / name, kind)
 
     def _write(self, name: str, value: Struct) -> None:
-        path = self.directory / name
-        partial = self.directory / f".{name}.{secrets.token_hex(4)}"
-        try:
-            descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(msgspec.json.encode(value))
-                file.flush()
-                os.fsync(file.fileno())
-            partial.replace(path)
-        except OSError as cause:
-            partial.unlink(missing_ok=True)
-            raise AgentError("state_unwritable", path=path, reason=cause.strerror) from cause
+        write_kept(self.directory / name, value)
 
 
 def enrolment_in(directory: Path, coordinator: str, public_key: bytes) -> Enrolment | None:
     """As `State.enrolment`, of a directory that nobody holds."""
-    found = _read(directory / "enrolment.json", Enrolment)
+    found = read_kept(directory / "enrolment.json", Enrolment)
     if found is None or found.coordinator != coordinator:
         return None
     return found if found.public_key == public_key.hex() else None
@@ -216,7 +207,7 @@ def enrolment_in(directory: Path, coordinator: str, public_key: bytes) -> Enrolm
 
 def owner_settings_in(directory: Path) -> OwnerSettings:
     """As `State.owner_settings`, of a directory that nobody holds."""
-    return _read(directory / "settings.json", OwnerSettings) or OwnerSettings()
+    return read_kept(directory / "settings.json", OwnerSettings) or OwnerSettings()
 
 
 def refuse_running(directory: Path) -> None:
@@ -235,7 +226,32 @@ def refuse_running(directory: Path) -> None:
         os.close(descriptor)
 
 
-def _read(path: Path, kind: type[S]) -> S | None:
+def write_kept(path: Path, value: Struct | bytes) -> None:
+    """Writes a small file of the state directory whole or not at all, mode 0600; blocks.
+
+    Raises:
+        AgentError: `state_unwritable`.
+    """
+    data = value if isinstance(value, bytes) else msgspec.json.encode(value)
+    partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+    except OSError as cause:
+        partial.unlink(missing_ok=True)
+        raise AgentError("state_unwritable", path=path, reason=cause.strerror) from cause
+
+
+def read_kept(path: Path, kind: type[S]) -> S | None:
+    """A small file of the state directory; None where there is none.
+
+    Raises:
+        AgentError: `state_damaged`.
+    """
     try:
         with path.open("rb") as file:
             data = file.read(_MAX_FILE_BYTES + 1)

@@ -121,6 +121,18 @@ CODES: dict[str, ErrorCode] = {
         what="The card stopped answering while {doing}.",
         next_step="Start a new engine; if it happens again, look at the driver's log.",
     ),
+    "card_lied": ErrorCode(
+        what="What computes through {driver} gives a wrong answer to a task whose answer is known "
+        "({case}, element {element}).",
+        next_step="It is not lent for an hour and then asked again. Undo overclocking, look at its "
+        "temperature, install another driver version.",
+    ),
+    "card_broken": ErrorCode(
+        what="What computes through {driver} fails at a task whose answer is known ({case}): "
+        "{reason}",
+        next_step="It is not lent for an hour and then asked again. Install another driver "
+        "version, and see what the system's log says about it.",
+    ),
     "card_failed": ErrorCode(
         what="The driver of the card failed while {doing}: {result}.",
         next_step="Start a new engine; if it happens again, install another driver version.",

@@ -1,7 +1,8 @@
 """An engine without a process: real arenas, answers as the test wants them.
 
 It computes matrix products itself (so results are right), or does what `behavior` says for the
-next task: `hang`, `refuse:CODE`, `fail:CODE`, `die`.
+next task: `hang`, `refuse:CODE`, `fail:CODE`, `die`. Known answers it gives by heart, and wrong
+ones while `is_lying`.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from app.agent.answers import cases
 from app.agent.calibration import PRODUCT_GRAPH, SUM_GRAPH
 from app.agent.settings import Settings
 from app.host.arena import Arena
@@ -42,6 +44,9 @@ class StubEngine:
         self._fd = os.eventfd(0, os.EFD_NONBLOCK)
         self._events: deque[Event] = deque()
         self._number = 0
+        self.is_lying = False
+        self.proofs = 0
+        self.free_places = 4
         self._dead = False
         self.pids: tuple[int, ...] = ()
 
@@ -59,6 +64,16 @@ class StubEngine:
             raise EngineError("engine_closed", request="task")
         self._number += 1
         number = self._number
+        known = next(
+            (each for each in cases()
+             if (each.graph, each.numeric_class) == (task.graph, task.numeric_class)), None,
+        )  # fmt: skip
+        if known is not None:
+            self.proofs += 1
+            for slot, answer in zip(task.outputs, known.answers, strict=True):
+                self.outputs.view(slot)[:] = bytes(slot.nbytes) if self.is_lying else answer.data
+            self._tell(Done(number, 0.001, 1000))
+            return number
         is_own = task.graph in (PRODUCT_GRAPH, SUM_GRAPH)
         told = "" if is_own or not self.behavior else self.behavior.popleft()
         kind, _, code = told.partition(":")

@@ -14,7 +14,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from app.agent.card_engine import CardEngine, Computed, output_bytes
+from app.agent.card_engine import CardEngine, Computed
+from app.agent.checkup import Checkup
 from app.agent.events import (
     EngineDied,
     EngineDone,
@@ -67,8 +68,9 @@ def read(blob: BlobHash, target: memoryview) -> None:
 class Bench:
     """A CardEngine with a stub, and what it said."""
 
-    def __init__(self, *behavior: str) -> None:
+    def __init__(self, *behavior: str, every: int = 200) -> None:
         self.maker = StubMaker(*behavior)
+        self.lies: list[str] = []
         self.events: list[Event] = []
         self.kept: dict[LeaseId, Computed] = {}
         self.lane = Lane("launcher")
@@ -81,6 +83,8 @@ class Bench:
             self.pool,
             self.events.append,
             self.kept.__setitem__,
+            checkup=Checkup(every),
+            lied=lambda error: self.lies.append(error.code),
         )
 
     async def until(self, kind: type[Event]) -> Any:
@@ -298,16 +302,6 @@ def test_freeze_and_thaw_reach_the_engine() -> None:
     assert bench.maker.made[0].frozen == [True, False]
 
 
-def test_sizes_of_outputs() -> None:
-    outputs = (
-        OutputSpec(0, "float32", (3, 5)),
-        OutputSpec(1, "int64", ()),
-        OutputSpec(2, "bool", (7, 0)),
-    )
-    task = msgspec.structs.replace(product(), outputs=outputs)
-    assert output_bytes(task) == (60, 8, 0)
-
-
 class SlowMaker:
     """Makes a stub that is not ready before `go` is set; says when its start has begun."""
 
@@ -376,3 +370,40 @@ def test_an_engine_that_has_died_is_buried_before_the_end() -> None:
         assert closed == [True]
 
     bench.run(script)
+
+
+def test_a_running_engine_is_asked_between_tasks() -> None:
+    bench = Bench(every=1)
+
+    async def script() -> None:
+        bench.engine.begin()
+        await bench.until(EngineReady)
+        for lease in (L1, L2):
+            bench.engine.submit(lease, product(), read)
+            while lease not in bench.kept:
+                await asyncio.sleep(0.01)
+
+    bench.run(script)
+    assert bench.maker.made[0].proofs == 1
+    assert bench.maker.made[0].outputs.used_bytes == 0
+    assert bench.maker.made[0].inputs.used_bytes == 2 * 4096  # kept for the next
+
+
+def test_a_wrong_answer_ends_the_engine_and_the_card_rests() -> None:
+    bench = Bench(every=1)
+
+    async def script() -> None:
+        bench.engine.begin()
+        await bench.until(EngineReady)
+        bench.engine.submit(L1, product(), read)
+        while L1 not in bench.kept:
+            await asyncio.sleep(0.01)
+        bench.maker.made[0].is_lying = True
+        bench.engine.submit(L2, product(), read)
+        told = await bench.until(EngineRefused)
+        assert (told.code, told.retry_s) == ("card_lied", 3600.0)
+        assert bench.engine.refusal is not None
+        assert bench.lies == ["card_lied"]
+
+    bench.run(script)
+    assert not [each for each in bench.events if isinstance(each, (EngineDied, EngineStopped))]

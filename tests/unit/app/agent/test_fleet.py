@@ -18,10 +18,13 @@ from gpugoblin.errors import AgentError
 from tests.helpers.stub_engine import READY, StubMaker
 from tests.unit.app.host.test_cards import CARD
 
+NOWHERE = Path("/nonexistent")
+"""No directory of an agent: nothing is remembered."""
+
 
 def fleet(events: list[Event], **values: Any) -> Fleet:
     chosen = Settings({**read_settings(None).values, **values})
-    made = Fleet(chosen, Path("/"), StubMaker(), events.append, lambda *_: None)
+    made = Fleet(chosen, NOWHERE, StubMaker(), events.append, lambda *_: None)
     made.find()
     return made
 
@@ -102,7 +105,7 @@ def test_cards_are_numbered_behind_the_processor_whether_that_is_lent_or_not() -
     discovery = Discovery((first, second, unsuited, software), ())
     for lends in (True, False):
         chosen = Settings({**read_settings(None).values, "processor.lend": lends})
-        made = Fleet(chosen, Path("/"), StubMaker(), lambda *_: None, lambda *_: None)
+        made = Fleet(chosen, NOWHERE, StubMaker(), lambda *_: None, lambda *_: None)
         made.find(discovery)
         told = {number: (card.kind, card.identity) for number, card in made.cards.items()}
         assert told == {
@@ -115,7 +118,7 @@ def test_cards_are_numbered_behind_the_processor_whether_that_is_lent_or_not() -
 
 def test_a_card_says_what_it_serves() -> None:
     events: list[Event] = []
-    made = Fleet(read_settings(None), Path("/"), StubMaker(), events.append, lambda *_: None)
+    made = Fleet(read_settings(None), NOWHERE, StubMaker(), events.append, lambda *_: None)
     started: list[FoundCard] = []
 
     def make(settings: Settings, directory: Path, card: FoundCard) -> Any:

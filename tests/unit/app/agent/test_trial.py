@@ -22,6 +22,8 @@ from gpugoblin.errors import AgentError, EngineError
 from tests.helpers.stub_engine import READY, StubMaker
 
 NAME = "test-trial"
+NOWHERE = Path("/nonexistent")
+"""No directory of an agent: nothing is remembered."""
 
 
 def free(_card: int) -> None:
@@ -43,7 +45,7 @@ FIELDS: dict[str, tuple[tuple[str, float | str], ...]] = {
 def made(monkeypatch: pytest.MonkeyPatch) -> tuple[Fleet, list[Event]]:
     monkeypatch.setattr("app.agent.fleet.take_card", lambda _, is_shared: take_card(NAME))
     events: list[Event] = []
-    fleet = Fleet(read_settings(None), Path("/"), StubMaker(), events.append, lambda *_: None)
+    fleet = Fleet(read_settings(None), NOWHERE, StubMaker(), events.append, lambda *_: None)
     fleet.find()
     return fleet, events
 

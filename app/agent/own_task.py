@@ -1,0 +1,45 @@
+"""A task of our own in an engine that has nothing else to do: handed in, awaited, answered.
+
+Owns: that wait. Must not: know what the task is for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from app.host.engine import Engine
+from app.host.spec import Died, Done, EngineTask, Failed, Refused
+
+__all__ = ["LIMIT_S", "go_on", "run_own"]
+
+LIMIT_S: Final = 20.0
+"""What a task of our own is predicted to take: its driver may compile for seconds."""
+LOOK_PERIOD_S: Final = 0.05
+
+
+def go_on() -> None:
+    """Nobody interrupts."""
+
+
+def run_own(
+    engine: Engine, task: EngineTask, look: Callable[[], None] = go_on
+) -> Done | Refused | Failed:
+    """Blocks until the task has its answer.
+
+    Args:
+        look: called many times a second; what it raises ends the wait.
+
+    Raises:
+        EngineError, SandboxError: the engine died meanwhile, and why.
+    """
+    number = engine.submit(task)
+    while True:
+        look()
+        events = engine.wait(LOOK_PERIOD_S)
+        for event in events:  # an end that comes with an answer is not to be overlooked
+            if isinstance(event, Died):
+                raise event.error
+        for event in events:
+            if isinstance(event, (Done, Refused, Failed)) and event.task == number:
+                return event
