@@ -1,27 +1,29 @@
-"""Synchronous rounds as a plan: micro-batches, their sums, one step of the optimizer, again.
+"""Rounds of a training as a plan: tasks that compute, the steps that end a round, again.
 
-Owns: the numbering of the tasks of a training and what each reads and writes. Must not: know what
-an optimizer is; its step is a graph that is passed in.
+Owns: the one core of all trainings: from the template of a round and that of an evaluation the
+numbering of their tasks, and what each reads and writes. Must not: know what a model or an
+optimizer is; `whole_rounds` makes the template of a model that an engine holds, the lab node that
+of one in stages.
 
-A training is one plan. The weights of a round are outputs of the step before it, so the machinery
+A training is one plan. The weights of a round are outputs of the steps before it, so the machinery
 that leases, verifies, recovers and counts tasks does the same for training: a gradient is used by
-the one step that names it, in the order of the micro-batches, and only once it is verified.
+the one task that names it, in the order of the micro-batches, and only once it is verified.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final, Literal
 
 from gpugoblin.catalog.spec import TensorSpec
 from gpugoblin.errors import PlanError
 from gpugoblin.graph.cost import cost
 from gpugoblin.graph.ir import Graph
 from gpugoblin.graph.memory import bound
-from gpugoblin.plan.microbatches import MicroBatch
 from gpugoblin.plan.order import Order
+from gpugoblin.plan.round_items import Evaluation, Item, Source, Stored, read_by
 from gpugoblin.plan.spec import (
     ArrayRegion,
     OutputPlace,
@@ -31,87 +33,69 @@ from gpugoblin.plan.spec import (
     TaskOutputRef,
 )
 
-__all__ = ["GROUP", "STEP_AFFINITY", "Evaluation", "RoundsPlan", "TaskKind"]
+__all__ = ["RoundsPlan"]
 
-GROUP: Final = 16
-"""Micro-batches whose gradients one task adds up; their order is that of the batch."""
-
-STEP_AFFINITY: Final = 0
-"""The affinity of the tasks that end a round, and of no other."""
-
-TaskKind = Literal["micro", "sum", "step", "evaluate", "score"]
-Source = ArrayRegion | TaskOutputRef
-
-
-def _whole(spec: TensorSpec) -> Region:
-    return Region((0,) * spec.rank, spec.shape)
-
-
-@dataclass(frozen=True, slots=True)
-class Evaluation:
-    """The loss on data that is not trained on, every `every` rounds.
-
-    Args:
-        micro: the task of a part of it. score: the graph of their mean. parts: how many there are.
-        arrays: where its data begins among the job's inputs. key: where its keys are.
-    """
-
-    every: int
-    micro: MicroBatch
-    score: Graph
-    parts: int
-    arrays: int
-    key: int
+_Given = ArrayRegion | TaskOutputRef
 
 
 @dataclass(frozen=True)
 class RoundsPlan:
     """The plan of a training.
 
-    The job's inputs: what is carried from step to step (parameters, buffers, counts, then the
+    The job's inputs: the flat arrays of what is carried (parameters, buffers, counts, then the
     state of the optimizer), the numbers of the steps (rounds,), the keys (2 * rounds * micros,),
-    the data arrays, the flat fixed arrays, then the data of the evaluation and its keys
-    (2 * parts,).
+    the data arrays, the flat fixed arrays, then the data of the evaluation and its keys.
     Its results: the losses (rounds,), the norms of gradients (rounds, parameters), the losses of
     the evaluation.
 
     Args:
-        micro: the task of a micro-batch. sums: adds the outputs of `GROUP` of them, by number of
-            addends; empty where there are no more than that.
-        step: inputs: what is carried, the number of the step (1,), then what the micro-batches (or
-            their sums) give, all of the first output, then all of the second. Outputs: what is
-            carried, the loss (1,), the norms (1, parameters).
-        carried: specs. read: how many of them, from the first, a micro-batch reads.
-        rounds, micros: how many. first: the number of the first step.
+        items: of a round, each after those that it reads.
+        stored: where each carried tensor is before the first round, in the arrays `flat`.
+        rounds, micros: how many. rows: examples of a micro-batch. first: the first step's number.
         tensors: parameters that have a norm of their own.
+        parts: what each carried tensor is: a kind of `CARRIED`, or `state` with the number of the
+            flat tensor of the state that it is a part of.
+        stages: into how many the model is cut; for people.
+        deals: groups of carried tensors that one task cuts out of flat arrays before the first
+            round, and their graphs; none where tensors are carried flat.
     """
 
-    micro: MicroBatch
-    sums: dict[int, Graph]
-    step: Graph
-    carried: tuple[TensorSpec, ...]
-    read: int
+    items: tuple[Item, ...]
+    stored: tuple[Stored, ...]
+    flat: tuple[TensorSpec, ...]
     rounds: int
     micros: int
+    rows: int
     first: int
     order: Order
     data: tuple[TensorSpec, ...]
     fixed: tuple[TensorSpec, ...]
     tensors: int
+    parts: tuple[tuple[str, int], ...]
+    stages: int = 1
+    deals: tuple[tuple[tuple[int, ...], Graph], ...] = ()
     evaluation: Evaluation | None = None
-    evaluated: tuple[TensorSpec, ...] = ()
 
     # The numbering.
 
     @property
-    def groups(self) -> int:
-        """Tasks that add up; none where a step takes all micro-batches itself."""
-        return -(-self.micros // GROUP) if self.micros > GROUP else 0
+    def carried(self) -> tuple[TensorSpec, ...]:
+        return tuple(one.spec for one in self.stored)
+
+    @property
+    def steps(self) -> dict[int, tuple[int, ...]]:
+        """Place in a round of each task that steps, and which carried tensors it gives."""
+        return {place: item.carried for place, item in enumerate(self.items) if item.carried}
+
+    @property
+    def lead(self) -> int:
+        """Tasks before the first round."""
+        return len(self.deals)
 
     @property
     def round_tasks(self) -> int:
         """Tasks of a round without evaluation."""
-        return self.micros + self.groups + 1
+        return len(self.items)
 
     @property
     def _block(self) -> tuple[int, int]:
@@ -119,94 +103,56 @@ class RoundsPlan:
         if self.evaluation is None:
             return self.rounds, self.rounds * self.round_tasks
         every = self.evaluation.every
-        return every, every * self.round_tasks + self.evaluation.parts + 1
+        return every, every * self.round_tasks + len(self.evaluation.items)
 
     @property
     def count(self) -> int:
-        if self.evaluation is None:
-            return self.rounds * self.round_tasks
         rounds, tasks = self._block
-        return self.rounds // rounds * tasks + self.rounds % rounds * self.round_tasks
+        whole, rest = divmod(self.rounds, rounds)
+        return self.lead + whole * tasks + rest * self.round_tasks
 
-    def place(self, index: int) -> tuple[TaskKind, int, int]:
-        """What a task is, its round (or evaluation), and its number there.
-
-        Raises:
-            PlanError: `plan_task_unknown`.
-        """
-        if not 0 <= index < self.count:
-            raise PlanError("plan_task_unknown", index=index, count=self.count)
+    def _place(self, index: int) -> tuple[bool, int, int]:
+        """Of a task after the first deals: whether an evaluation's, which round or evaluation, and
+        which item there."""
         rounds, tasks = self._block
-        block, rest = divmod(index, tasks)
-        inside, number = divmod(rest, self.round_tasks)
+        block, rest = divmod(index - self.lead, tasks)
+        inside, place = divmod(rest, self.round_tasks)
         if self.evaluation is not None and inside >= rounds:
-            number = rest - rounds * self.round_tasks
-            kind: TaskKind = "evaluate" if number < self.evaluation.parts else "score"
-            return kind, block, number if kind == "evaluate" else 0
-        turn = block * rounds + inside
-        if number < self.micros:
-            return "micro", turn, number
-        if number < self.micros + self.groups:
-            return "sum", turn, number - self.micros
-        return "step", turn, 0
+            return True, block, rest - rounds * self.round_tasks
+        return False, block * rounds + inside, place
 
     def first_task(self, turn: int) -> int:
         """The number of the first task of a round."""
         rounds, tasks = self._block
         block, inside = divmod(turn, rounds)
-        return block * tasks + inside * self.round_tasks
+        return self.lead + block * tasks + inside * self.round_tasks
 
     def step_task(self, turn: int) -> int:
-        """The number of the task that ends a round."""
+        """The number of the last task of a round, which steps."""
         return self.first_task(turn) + self.round_tasks - 1
 
-    def _evaluate_task(self, number: int) -> int:
+    def _evaluation_task(self, number: int) -> int:
+        """The number of the first task of an evaluation."""
         rounds, tasks = self._block
-        return number * tasks + rounds * self.round_tasks
+        return self.lead + number * tasks + rounds * self.round_tasks
 
     @property
-    def lead(self) -> int:
-        """Tasks before the first round."""
-        return 0
-
-    @property
-    def flat(self) -> tuple[TensorSpec, ...]:
-        """The arrays that what is carried begins as, the first of the job's inputs."""
-        return self.carried
-
-    @property
-    def parts(self) -> tuple[tuple[str, int], ...]:
-        """What each carried tensor is: a kind of `CARRIED`, or `state` with its number."""
-        own = self.micro.carried
-        state = len(self.carried) - len(own)
-        return (*((kind, 0) for kind in own), *(("state", slot) for slot in range(state)))
-
-    @property
-    def steps(self) -> dict[int, tuple[int, ...]]:
-        """Place in a round of each task that steps, and which carried tensors it gives."""
-        return {self.round_tasks - 1: tuple(range(len(self.carried)))}
-
-    @property
-    def stages(self) -> int:
-        return 1
-
-    def graphs(self) -> list[Graph]:
-        """Every graph of it."""
-        found = [self.micro.graph, self.step, *self.sums.values()]
-        if self.evaluation is not None:
-            found += [self.evaluation.micro.graph, self.evaluation.score]
-        return found
+    def _evaluation(self) -> Evaluation:
+        if self.evaluation is None:
+            raise LookupError("this training has no evaluation")
+        return self.evaluation
 
     # The job's arrays.
 
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:
+        numbers = TensorSpec("int64", (self.rounds,))
         keys = TensorSpec("int64", (2 * self.rounds * self.micros,))
-        before = (*self.carried, TensorSpec("int64", (self.rounds,)), keys)
-        found = (*before, *self.data, *self.fixed, *self.evaluated)
-        if self.evaluation is not None and self.evaluation.micro.keyed:
-            return (*found, TensorSpec("int64", (2 * self.evaluation.parts,)))
-        return found
+        found = (*self.flat, numbers, keys, *self.data, *self.fixed)
+        if self.evaluation is None:
+            return found
+        own = (TensorSpec("int64", (2 * self.evaluation.parts,)),) if self.evaluation.keyed else ()
+        return (*found, *self.evaluation.data, *own)
 
     @property
     def outputs(self) -> tuple[TensorSpec, ...]:
@@ -216,114 +162,120 @@ class RoundsPlan:
             return (losses, norms)
         return (losses, norms, TensorSpec("float32", (self.rounds // self.evaluation.every,)))
 
-    @property
-    def _steps(self) -> int:
-        """Where the numbers of the steps are among the inputs."""
-        return len(self.carried)
+    # Who gives and who reads.
 
-    @property
-    def _data(self) -> int:
-        return len(self.carried) + 2
+    @cached_property
+    def _givers(self) -> dict[int, tuple[int, int]]:
+        """For each carried tensor the item and the output that it is after a round."""
+        return {
+            number: (place, slot)
+            for place, item in enumerate(self.items)
+            for slot, number in enumerate(item.carried)
+        }
 
-    def _carried(self, turn: int, number: int) -> Source:
-        """A carried tensor as it is before a round."""
-        if turn == 0:
-            return ArrayRegion(number, _whole(self.carried[number]))
-        return TaskOutputRef(self.step_task(turn - 1), number)
+    @cached_property
+    def _dealers(self) -> dict[int, tuple[int, int]]:
+        """For each tensor that is dealt the task and the output that it is."""
+        return {
+            number: (place, slot)
+            for place, (numbers, _) in enumerate(self.deals)
+            for slot, number in enumerate(numbers)
+        }
+
+    @cached_property
+    def _readers(self) -> tuple[dict[int, list[int]], dict[int, list[int]], dict[int, list[int]]]:
+        """For each item those that read it: in its round, in the next, in an evaluation."""
+        here, later = read_by(self.items, self._givers)
+        held = self.evaluation.items if self.evaluation else ()
+        return here, later, read_by(held, self._givers)[1]
+
+    @cached_property
+    def _held_readers(self) -> dict[int, list[int]]:
+        """For each item of an evaluation those that read it."""
+        return read_by(self._evaluation.items, {})[0]
 
     # The tasks.
 
     def task(self, index: int) -> PlannedTask:
         """A task. Raises PlanError `plan_task_unknown`."""
-        kind, turn, number = self.place(index)
-        if kind == "micro":
-            return self._micro(index, turn, number)
-        if kind == "sum":
-            return self._sum(index, turn, number)
-        if kind == "step":
-            return self._step(index, turn)
-        if kind == "evaluate":
-            return self._evaluate(index, turn, number)
-        return self._score(index, turn)
-
-    def _micro(self, index: int, turn: int, number: int) -> PlannedTask:
-        rows = self.order.rows(self.first + turn, number * self.micro.rows, self.micro.rows)
-        inputs: list[Source] = [self._carried(turn, one) for one in range(self.read)]
-        for place, spec in enumerate(self.data):
-            region = Region((0,) * spec.rank, (len(rows), *spec.shape[1:]))
-            inputs.append(ArrayRegion(self._data + place, region, rows))
-        if self.micro.keyed:
-            at = 2 * (turn * self.micros + number)
-            inputs.append(ArrayRegion(self._steps + 1, Region((at,), (at + 2,))))
-        for place, spec in enumerate(self.fixed):
-            inputs.append(ArrayRegion(self._data + len(self.data) + place, _whole(spec)))
-        places = self._kept(self.micro.graph)
-        return self._planned(index, self.micro.graph, inputs, places, 1, turn)
-
-    def _group(self, number: int) -> range:
-        return range(number * GROUP, min(self.micros, (number + 1) * GROUP))
-
-    def _sum(self, index: int, turn: int, number: int) -> PlannedTask:
-        first = self.first_task(turn)
-        members = self._group(number)
-        graph = self.sums[len(members)]
-        inputs: list[Source] = [
-            TaskOutputRef(first + member, output)
-            for output in range(len(self.micro.graph.outputs))
-            for member in members
-        ]
-        return self._planned(index, graph, inputs, self._kept(graph), 2, turn)
-
-    def _step(self, index: int, turn: int) -> PlannedTask:
-        first = self.first_task(turn)
-        inputs = [self._carried(turn, one) for one in range(len(self.carried))]
-        inputs.append(ArrayRegion(self._steps, Region((turn,), (turn + 1,))))
-        if self.groups:
-            givers = range(first + self.micros, first + self.micros + self.groups)
+        self._require(index)
+        if index < self.lead:
+            return self._deal(index)
+        held, turn, place = self._place(index)
+        if held:
+            item = self._evaluation.items[place]
+            seen = (turn + 1) * self._evaluation.every
+            inputs = [self._held_input(turn, source) for source in item.sources]
         else:
-            givers = range(first, first + self.micros)
-        inputs += [
-            TaskOutputRef(giver, output)
-            for output in range(len(self.micro.graph.outputs))
-            for giver in givers
+            item, seen = self.items[place], turn
+            inputs = [self._input(turn, source) for source in item.sources]
+        series = item.series or (None,) * len(item.graph.outputs)
+        outputs = [
+            OutputPlace(None, _whole(spec)) if number is None else _row(number, turn, spec)
+            for number, spec in zip(series, item.graph.output_specs(), strict=True)
         ]
-        specs = self.step.output_specs()
-        places = [OutputPlace(None, _whole(spec)) for spec in specs[:-2]]
-        places.append(OutputPlace(0, Region((turn,), (turn + 1,))))
-        places.append(OutputPlace(1, Region((turn, 0), (turn + 1, self.tensors))))
-        return self._planned(index, self.step, inputs, places, STEP_AFFINITY, turn)
+        return self._planned(index, item.graph, inputs, outputs, item.affinity, seen)
 
-    def _evaluate(self, index: int, block: int, part: int) -> PlannedTask:
-        found = self._evaluation
-        turn = (block + 1) * found.every
-        inputs: list[Source] = [self._carried(turn, one) for one in range(len(found.micro.carried))]
-        rows = found.micro.rows
-        for place, spec in enumerate(self.evaluated):
-            start, stop = (part * rows, *(0 for _ in spec.shape[1:])), (part + 1) * rows
-            region = Region(start, (stop, *spec.shape[1:]))
-            inputs.append(ArrayRegion(found.arrays + place, region))
-        if found.micro.keyed:
-            inputs.append(ArrayRegion(found.key, Region((2 * part,), (2 * part + 2,))))
-        for place, spec in enumerate(self.fixed):
-            inputs.append(ArrayRegion(self._data + len(self.data) + place, _whole(spec)))
-        places = self._kept(found.micro.graph)
-        return self._planned(index, found.micro.graph, inputs, places, 3, turn)
+    def _require(self, index: int) -> None:
+        if not 0 <= index < self.count:
+            raise PlanError("plan_task_unknown", index=index, count=self.count)
 
-    def _score(self, index: int, block: int) -> PlannedTask:
-        found = self._evaluation
-        first = self._evaluate_task(block)
-        inputs = [TaskOutputRef(first + part, 0) for part in range(found.parts)]
-        places = [OutputPlace(2, Region((block,), (block + 1,)))]
-        return self._planned(index, found.score, inputs, places, 4, (block + 1) * found.every)
+    def _deal(self, index: int) -> PlannedTask:
+        numbers, graph = self.deals[index]
+        inputs = [self._at_first(number) for number in numbers]
+        outputs = [OutputPlace(None, _whole(spec)) for spec in graph.output_specs()]
+        return self._planned(index, graph, inputs, outputs, 1, 0)
 
-    @property
-    def _evaluation(self) -> Evaluation:
-        if self.evaluation is None:
-            raise LookupError("this training has no evaluation")
-        return self.evaluation
+    def _at_first(self, number: int) -> ArrayRegion:
+        one = self.stored[number]
+        return ArrayRegion(one.array, Region((one.offset,), (one.offset + one.spec.count,)))
 
-    def _kept(self, graph: Graph) -> list[OutputPlace]:
-        return [OutputPlace(None, _whole(spec)) for spec in graph.output_specs()]
+    def _carried(self, turn: int, number: int) -> _Given:
+        """A carried tensor as it is before a round."""
+        if turn > 0:
+            place, slot = self._givers[number]
+            return TaskOutputRef(self.first_task(turn - 1) + place, slot)
+        dealt = self._dealers.get(number)
+        return self._at_first(number) if dealt is None else TaskOutputRef(*dealt)
+
+    def _input(self, turn: int, source: Source) -> _Given:
+        if source.kind == "item":
+            return TaskOutputRef(self.first_task(turn) + source.number, source.slot)
+        if source.kind == "carried":
+            return self._carried(turn, source.number)
+        if source.kind == "data":
+            spec = self.data[source.number]
+            rows = self.order.rows(self.first + turn, source.slot * self.rows, self.rows)
+            region = Region((0,) * spec.rank, (len(rows), *spec.shape[1:]))
+            return ArrayRegion(len(self.flat) + 2 + source.number, region, rows)
+        if source.kind == "key":
+            at = 2 * (turn * self.micros + source.slot)
+            return ArrayRegion(len(self.flat) + 1, Region((at,), (at + 2,)))
+        if source.kind == "fixed":
+            return self._fixed(source)
+        return ArrayRegion(len(self.flat), Region((turn,), (turn + 1,)))
+
+    def _fixed(self, source: Source) -> ArrayRegion:
+        region = Region((source.slot,), (source.slot + source.count,))
+        return ArrayRegion(len(self.flat) + 2 + len(self.data) + source.number, region)
+
+    def _held_input(self, number: int, source: Source) -> _Given:
+        """An input of an item of an evaluation."""
+        held = self._evaluation
+        first = len(self.flat) + 2 + len(self.data) + len(self.fixed)
+        if source.kind == "item":
+            return TaskOutputRef(self._evaluation_task(number) + source.number, source.slot)
+        if source.kind == "data":
+            tail = held.data[source.number].shape[1:]
+            start, stop = source.slot * held.rows, (source.slot + 1) * held.rows
+            region = Region((start, *(0 for _ in tail)), (stop, *tail))
+            return ArrayRegion(first + source.number, region)
+        if source.kind == "key":
+            at = 2 * source.slot
+            return ArrayRegion(first + len(held.data), Region((at,), (at + 2,)))
+        if source.kind == "fixed":
+            return self._fixed(source)
+        return self._carried((number + 1) * held.every, source.number)
 
     @cached_property
     def _costs(self) -> dict[int, tuple[int, int]]:
@@ -331,7 +283,7 @@ class RoundsPlan:
         return {id(graph): (cost(graph).flops, bound(graph)) for graph in self.graphs()}
 
     def _planned(
-        self, index: int, graph: Graph, inputs: Sequence[Source], outputs: Sequence[OutputPlace],
+        self, index: int, graph: Graph, inputs: Sequence[_Given], outputs: Sequence[OutputPlace],
         affinity: int, turn: int,
     ) -> PlannedTask:  # fmt: skip
         flops, memory_bytes = self._costs[id(graph)]
@@ -346,37 +298,57 @@ class RoundsPlan:
 
     def consumers(self, index: int) -> tuple[int, ...]:
         """Indices of the tasks that read an output of a task, sorted."""
-        kind, turn, number = self.place(index)
-        if kind == "score":
-            return ()
-        if kind == "evaluate":
-            return (self._evaluate_task(turn) + self._evaluation.parts,)
-        if kind == "sum" or (kind == "micro" and not self.groups):
-            return (self.step_task(turn),)
-        if kind == "micro":
-            return (self.first_task(turn) + self.micros + number // GROUP,)
-        found: list[int] = []
+        self._require(index)
+        if index < self.lead:
+            numbers = set(self.deals[index][0])
+            first = self.first_task(0)
+            return tuple(
+                first + place
+                for place, item in enumerate(self.items)
+                if any(one.kind == "carried" and one.number in numbers for one in item.sources)
+            )
+        held, turn, place = self._place(index)
+        if held:
+            first = self._evaluation_task(turn)
+            return tuple(first + one for one in self._held_readers.get(place, ()))
+        here, later, evaluating = self._readers
+        found = [self.first_task(turn) + one for one in here.get(place, ())]
         if self.evaluation is not None and (turn + 1) % self.evaluation.every == 0:
-            first = self._evaluate_task((turn + 1) // self.evaluation.every - 1)
-            found.extend(range(first, first + self.evaluation.parts))
+            first = self._evaluation_task((turn + 1) // self.evaluation.every - 1)
+            found += [first + one for one in evaluating.get(place, ())]
         if turn + 1 < self.rounds:
-            first = self.first_task(turn + 1)
-            found.extend(range(first, first + self.micros))
-            found.append(self.step_task(turn + 1))
+            found += [self.first_task(turn + 1) + one for one in later.get(place, ())]
         return tuple(found)
+
+    # The figures.
+
+    @cached_property
+    def _times(self) -> list[tuple[int, Graph]]:
+        """Every graph, once, and how many tasks it is."""
+        times: Counter[int] = Counter()
+        graphs: dict[int, Graph] = {}
+
+        def count(graph: Graph, often: int) -> None:
+            graphs[id(graph)] = graph
+            times[id(graph)] += often
+
+        for item in self.items:
+            count(item.graph, self.rounds)
+        for _, graph in self.deals:
+            count(graph, 1)
+        if self.evaluation is not None:
+            for item in self.evaluation.items:
+                count(item.graph, self.rounds // self.evaluation.every)
+        return [(times[name], graph) for name, graph in graphs.items()]
+
+    def graphs(self) -> list[Graph]:
+        """Every graph of it."""
+        return [graph for _, graph in self._times]
 
     def summary(self) -> PlanSummary:
         """The figures. Every task is verified by recomputing or agreement, so that costs as much
         as the work itself."""
-        kinds = [(self.rounds * self.micros, self.micro.graph), (self.rounds, self.step)]
-        sizes = [len(self._group(group)) for group in range(self.groups)]
-        kinds += [(self.rounds, self.sums[size]) for size in sizes]
-        if self.evaluation is not None:
-            times = self.rounds // self.evaluation.every
-            kinds += [
-                (times * self.evaluation.parts, self.evaluation.micro.graph),
-                (times, self.evaluation.score),
-            ]
+        kinds = self._times
         flops = sum(times * self._costs[id(graph)][0] for times, graph in kinds)
         return PlanSummary(
             kind="training",
@@ -386,5 +358,14 @@ class RoundsPlan:
             bytes_in=sum(n * sum(s.nbytes for s in graph.inputs) for n, graph in kinds),
             bytes_out=sum(n * sum(s.nbytes for s in graph.output_specs()) for n, graph in kinds),
             memory_bound_bytes=max(memory for _, memory in self._costs.values()),
-            tile=(self.micro.rows,),
+            tile=(self.rows,),
         )
+
+
+def _whole(spec: TensorSpec) -> Region:
+    return Region((0,) * spec.rank, spec.shape)
+
+
+def _row(number: int, turn: int, spec: TensorSpec) -> OutputPlace:
+    tail = spec.shape[1:]
+    return OutputPlace(number, Region((turn, *(0 for _ in tail)), (turn + 1, *tail)))

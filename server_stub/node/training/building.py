@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
@@ -20,11 +20,12 @@ from gpugoblin.graph.ir import Graph
 from gpugoblin.graph.serialize import decode
 from gpugoblin.optim.step import Optimizer
 from gpugoblin.optim.words import optimizer_of
-from gpugoblin.plan.microbatches import Slot, loss_graph, micro_batch
+from gpugoblin.plan.microbatches import MicroBatch, Slot, loss_graph, micro_batch
 from gpugoblin.plan.order import Order
-from gpugoblin.plan.rounds import GROUP, Evaluation, RoundsPlan
+from gpugoblin.plan.round_items import Evaluation, Stored
+from gpugoblin.plan.rounds import RoundsPlan
 from gpugoblin.plan.spec import Limits
-from gpugoblin.plan.staged_rounds import StagedPlan
+from gpugoblin.plan.whole_rounds import evaluation_of, groups_of, round_of
 from gpugoblin.wire.messages.training import EvaluationSubmit, GraphSlot, TrainingSubmit
 from server_stub.node.training.staging import Staging, staged_plan
 from server_stub.node.training.stepping import (
@@ -36,7 +37,7 @@ from server_stub.node.training.stepping import (
     sum_of,
 )
 
-__all__ = ["AnyPlan", "ArraySpecs", "graph_of", "make_plan", "read_plan", "staged", "whole_plan"]
+__all__ = ["ArraySpecs", "graph_of", "make_plan", "read_plan", "staged", "whole_plan"]
 
 
 class ArraySpecs(Struct, frozen=True):
@@ -49,7 +50,7 @@ class ArraySpecs(Struct, frozen=True):
     stages_within: Limits | None = None
 
 
-AnyPlan = RoundsPlan | StagedPlan
+_MOST_MICROS: Final = 1 << 16
 
 
 def graph_of(data: bytes, numeric_class: str) -> Graph:
@@ -103,7 +104,7 @@ def _require_arrays(what: str, graph: Sequence[TensorSpec], given: Sequence[Tens
         raise PlanError("training_malformed", reason=reason)
 
 
-def make_plan(message: TrainingSubmit, arrays: ArraySpecs) -> AnyPlan:
+def make_plan(message: TrainingSubmit, arrays: ArraySpecs) -> RoundsPlan:
     """The plan of a training: whole, or in stages where the specs say so.
 
     Raises:
@@ -114,7 +115,7 @@ def make_plan(message: TrainingSubmit, arrays: ArraySpecs) -> AnyPlan:
     return staged(message, arrays, arrays.stages_within)
 
 
-def staged(message: TrainingSubmit, arrays: ArraySpecs, limits: Limits) -> StagedPlan:
+def staged(message: TrainingSubmit, arrays: ArraySpecs, limits: Limits) -> RoundsPlan:
     """The plan of a training whose model is cut into stages.
 
     Raises:
@@ -155,36 +156,54 @@ def whole_plan(message: TrainingSubmit, arrays: ArraySpecs) -> RoundsPlan:
     data, fixed = _specs(arrays.data), _specs(arrays.fixed)
     first = len(micro.carried)
     _require_arrays("data", micro.graph.inputs[first : first + micro.data], data)
-    groups = -(-micros // GROUP) if micros > GROUP else 0
+    if micros > _MOST_MICROS:
+        reason = f"a batch in {micros} micro-batches; at most {_MOST_MICROS} are possible"
+        raise PlanError("training_malformed", reason=reason)
+    groups = groups_of(micros)
     flat = micro.graph.inputs[0]
     stepping = Stepping(
-        micro, _optimizer(message), _parameters(message, flat.count), groups or micros, micros,
-        message.clip_norm,
+        micro, _optimizer(message), _parameters(message, flat.count), len(groups) or micros,
+        micros, message.clip_norm,
     )  # fmt: skip
-    sizes = {min(GROUP, micros - group * GROUP) for group in range(groups)}
-    carried = (*micro.graph.inputs[:first], *state_specs(stepping))
-    examples = data[0].shape[0]
-    plan = RoundsPlan(
-        micro=micro, sums={size: sum_of(micro, size) for size in sorted(sizes)},
-        step=step_graph(stepping), carried=carried, read=first, rounds=message.steps,
-        micros=micros, first=message.first_step,
-        order=Order(examples, message.batch, message.seed, message.shuffle),
+    sums = {size: sum_of(micro, size) for size in sorted({len(group) for group in groups})}
+    state = state_specs(stepping)
+    carried = (*micro.graph.inputs[:first], *state)
+    held = None
+    if message.evaluation is not None:
+        held = _evaluation(micro, message, message.evaluation, _specs(arrays.evaluated))
+    return RoundsPlan(
+        items=round_of(micro, sums, step_graph(stepping), len(carried), micros),
+        stored=tuple(Stored(array, 0, spec) for array, spec in enumerate(carried)), flat=carried,
+        rounds=message.steps, micros=micros, rows=micro.rows, first=message.first_step,
+        order=Order(data[0].shape[0], message.batch, message.seed, message.shuffle),
         data=data, fixed=fixed, tensors=len(stepping.parameters),
+        parts=(
+            *((kind, 0) for kind in micro.carried), *(("state", slot) for slot in range(len(state)))
+        ),
+        evaluation=held,
     )  # fmt: skip
-    if message.evaluation is None:
-        return plan
-    return _evaluated(plan, message, message.evaluation, _specs(arrays.evaluated))
 
 
-def _evaluated(
-    plan: RoundsPlan, message: TrainingSubmit, wanted: EvaluationSubmit,
+def _evaluation(
+    of: MicroBatch, message: TrainingSubmit, wanted: EvaluationSubmit,
     arrays: tuple[TensorSpec, ...],
-) -> RoundsPlan:  # fmt: skip
+) -> Evaluation:  # fmt: skip
     graph = graph_of(wanted.graph, message.numeric_class)
     micro = loss_graph(graph, _slots(wanted.slots))
     first = len(micro.carried)
-    if micro.carried != plan.micro.carried[:first]:
+    specs = micro.graph.inputs
+    if micro.carried != of.carried[:first] or specs[:first] != of.graph.inputs[:first]:
         raise PlanError("training_malformed", reason="evaluation reads what is not carried")
+    parts = _parts(message, wanted, micro, arrays)
+    return evaluation_of(micro, mean_of(parts), wanted.every, parts, arrays)
+
+
+def _parts(
+    message: TrainingSubmit, wanted: EvaluationSubmit, micro: MicroBatch,
+    arrays: tuple[TensorSpec, ...],
+) -> int:  # fmt: skip
+    """In how many parts an evaluation reads its data."""
+    first = len(micro.carried)
     _require_arrays("evaluation", micro.graph.inputs[first : first + micro.data], arrays)
     parts = arrays[0].shape[0] // micro.rows
     if parts < 1:
@@ -192,22 +211,14 @@ def _evaluated(
     if parts > 256:
         reason = f"evaluation in {parts} parts; at most 256 are possible"
         raise PlanError("training_malformed", reason=reason)
-    if wanted.every > plan.rounds:
-        reason = f"evaluation every {wanted.every} of {plan.rounds} steps"
+    if wanted.every > message.steps:
+        reason = f"evaluation every {wanted.every} of {message.steps} steps"
         raise PlanError("training_malformed", reason=reason)
-    place = len(plan.carried) + 2 + len(plan.data) + len(plan.fixed)
-    evaluation = Evaluation(
-        wanted.every, micro, mean_of(parts), parts, place, place + len(arrays)
-    )  # fmt: skip
-    return RoundsPlan(
-        micro=plan.micro, sums=plan.sums, step=plan.step, carried=plan.carried, read=plan.read,
-        rounds=plan.rounds, micros=plan.micros, first=plan.first, order=plan.order, data=plan.data,
-        fixed=plan.fixed, tensors=plan.tensors, evaluation=evaluation, evaluated=arrays,
-    )  # fmt: skip
+    return parts
 
 
 @lru_cache(maxsize=16)
-def read_plan(program: bytes, arrays: str) -> AnyPlan:
+def read_plan(program: bytes, arrays: str) -> RoundsPlan:
     """The plan of a stored training.
 
     Raises:

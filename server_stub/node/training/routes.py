@@ -16,6 +16,7 @@ from starlette.responses import Response, StreamingResponse
 
 from gpugoblin.errors import NodeError
 from gpugoblin.ids import fresh_id
+from gpugoblin.plan.rounds import RoundsPlan
 from gpugoblin.units import MIB
 from gpugoblin.wire.messages.training import (
     CarriedTensor,
@@ -140,7 +141,7 @@ def _info(tx: Tx, job: str) -> TrainingInfo:
     )  # fmt: skip
 
 
-def _round(tx: Tx, row: rows.TrainingRow, plan: building.AnyPlan, turn: int) -> RoundRow:
+def _round(tx: Tx, row: rows.TrainingRow, plan: RoundsPlan, turn: int) -> RoundRow:
     """What happened in one round, from the rows of its tasks and leases."""
     first, last = plan.first_task(turn), plan.step_task(turn)
     tasks = tx.rows(

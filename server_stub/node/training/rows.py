@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from gpugoblin.errors import NodeError
-from gpugoblin.plan.rounds import STEP_AFFINITY
+from gpugoblin.plan.round_items import STEP_AFFINITY
 from server_stub.node.state import blobs
 from server_stub.node.state.tasks import TaskRow
 from server_stub.node.state.words import Step

@@ -24,10 +24,10 @@ from gpugoblin.optim.step import Optimizer
 from gpugoblin.optim.terms import formula, where
 from gpugoblin.plan.microbatches import Slot
 from gpugoblin.plan.order import Order
-from gpugoblin.plan.rounds import STEP_AFFINITY
+from gpugoblin.plan.round_items import STEP_AFFINITY, Item, Source, Stored
+from gpugoblin.plan.rounds import RoundsPlan
 from gpugoblin.plan.spec import Limits
 from gpugoblin.plan.stage_graphs import Port
-from gpugoblin.plan.staged_rounds import Item, Source, StagedPlan, Stored
 from gpugoblin.plan.stages import StagePlan, split_stages
 
 __all__ = ["Staging", "staged_plan"]
@@ -72,7 +72,7 @@ class _Round:
         return len(self.items) - 1
 
 
-def staged_plan(staging: Staging, limits: Limits) -> StagedPlan:
+def staged_plan(staging: Staging, limits: Limits) -> RoundsPlan:
     """The plan.
 
     Raises:
@@ -102,7 +102,7 @@ def staged_plan(staging: Staging, limits: Limits) -> StagedPlan:
     specs = [tensors[offset] for offset in offsets]
     _endings(staging, made, specs, [gradients[offset] for offset in offsets], losses, limits)
     flat, deals = _dealt(staging, stored, limits)
-    return StagedPlan(
+    return RoundsPlan(
         items=tuple(made.items), deals=deals, flat=flat, stored=tuple(stored),
         rounds=staging.rounds, micros=staging.micros, rows=staging.rows, first=staging.first,
         order=staging.order, data=staging.data, fixed=staging.fixed, tensors=len(offsets),

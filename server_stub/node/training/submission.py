@@ -33,7 +33,7 @@ from server_stub.node.state.arrays import ArrayRow, NewArray
 from server_stub.node.state.words import Step
 from server_stub.node.store.protocol import Tx
 from server_stub.node.training import building, rows
-from server_stub.node.training.building import AnyPlan, ArraySpecs
+from server_stub.node.training.building import ArraySpecs
 
 __all__ = ["submit"]
 
@@ -149,7 +149,7 @@ def _arrays(tx: Tx, owner: str, message: TrainingSubmit) -> _Named:
     )
 
 
-def _require_class(message: TrainingSubmit, plan: AnyPlan) -> None:
+def _require_class(message: TrainingSubmit, plan: RoundsPlan) -> None:
     if message.numeric_class != "exact":
         return
     for graph in plan.graphs():
@@ -182,7 +182,7 @@ async def _choose(node: Node, message: TrainingSubmit, needs: int) -> tuple[str,
 
 def _plan(
     message: TrainingSubmit, specs: ArraySpecs, limits: Limits, executor: str
-) -> tuple[AnyPlan, ArraySpecs]:
+) -> tuple[RoundsPlan, ArraySpecs]:
     """The plan whose micro-batches are tasks, or, where no engine holds them, one in stages."""
     whole = building.whole_plan(message, specs)
     if not _misfit(whole, limits):
@@ -199,7 +199,7 @@ def _plan(
     return plan, cut
 
 
-def _misfit(plan: AnyPlan, limits: Limits) -> int:
+def _misfit(plan: RoundsPlan, limits: Limits) -> int:
     """Bytes of the largest task where one does not fit, else 0."""
     largest = max(
         spec.nbytes for graph in plan.graphs() for spec in (*graph.inputs, *graph.output_specs())
@@ -216,9 +216,9 @@ def _too_large(needed: int, limits: Limits, executor: str, reason: str) -> NodeE
     )  # fmt: skip
 
 
-def _geometry(plan: AnyPlan) -> rows.Geometry:
-    held = plan.evaluation if isinstance(plan, RoundsPlan) else None
-    every, extra = (held.every, held.parts + 1) if held else (0, 0)
+def _geometry(plan: RoundsPlan) -> rows.Geometry:
+    held = plan.evaluation
+    every, extra = (held.every, len(held.items)) if held else (0, 0)
     return rows.Geometry(
         plan.lead, plan.round_tasks, every, extra, plan.steps, len(plan.carried)
     )  # fmt: skip
@@ -241,7 +241,7 @@ def _content(message: TrainingSubmit, named: _Named) -> str:
     return digest(JOB, framed)
 
 
-async def _inputs(node: Node, owner: str, plan: AnyPlan, named: _Named) -> list[str]:
+async def _inputs(node: Node, owner: str, plan: RoundsPlan, named: _Named) -> list[str]:
     """The job's input arrays in the plan's order, each as the plan wants it."""
     carried = list(named.carried)
     for spec in plan.flat[len(carried) :]:

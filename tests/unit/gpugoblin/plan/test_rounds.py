@@ -8,8 +8,10 @@ from gpugoblin.catalog.spec import Array, TensorSpec
 from gpugoblin.errors import PlanError
 from gpugoblin.graph.interpret import interpret
 from gpugoblin.ids import ArrayId
-from gpugoblin.plan.rounds import GROUP, STEP_AFFINITY, RoundsPlan
+from gpugoblin.plan.round_items import STEP_AFFINITY
+from gpugoblin.plan.rounds import RoundsPlan
 from gpugoblin.plan.spec import ArrayRegion
+from gpugoblin.plan.whole_rounds import GROUP
 from gpugoblin.wire.messages.training import EvaluationSubmit, TrainingSubmit
 from server_stub.node.training.building import ArraySpecs, make_plan
 from tests.helpers.trainings import Linear, linear_message
@@ -85,9 +87,9 @@ def test_many_micro_batches_are_added_in_groups() -> None:
     model = Linear(examples=80, batch=40)
     specs = ArraySpecs((("float32", (80, 3)), ("float32", (80,))), ())
     plan = plan_of(model, 1, 3, specs)
-    assert plan.groups == 3
     assert plan.round_tasks == 44
-    assert sorted(plan.sums) == [40 % GROUP, GROUP]
+    sums = [plan.task(40 + number) for number in range(3)]
+    assert [len(task.inputs) for task in sums] == [2 * GROUP, 2 * GROUP, 2 * (40 % GROUP)]
     arrays = inputs_of(plan, 3)[:3]
     results, weights = play(plan, [*arrays, *model.data])
     losses, expected = model.run(3)
@@ -119,8 +121,10 @@ def test_numbers_and_consumers_agree_with_the_tasks(plan: RoundsPlan) -> None:
         ]
     for index in range(plan.count):
         assert list(plan.consumers(index)) == readers[index]
-    turns = [plan.place(plan.step_task(turn)) for turn in range(plan.rounds)]
-    assert turns == [("step", turn, 0) for turn in range(plan.rounds)]
+    steps = [plan.step_task(turn) for turn in range(plan.rounds)]
+    tasks = [plan.task(index) for index in range(plan.count)]
+    assert [task.index for task in tasks if task.affinity == STEP_AFFINITY] == steps
+    assert [plan.task(index).weight_version for index in steps] == list(range(plan.rounds))
     assert plan.summary().tasks == plan.count
     assert plan.summary().flops == sum(plan.task(index).flops for index in range(plan.count))
 

@@ -20,11 +20,11 @@ from gpugoblin.optim.adafactor import Adafactor
 from gpugoblin.optim.adam import AdamW
 from gpugoblin.optim.step import Optimizer
 from gpugoblin.optim.words import words_of
-from gpugoblin.plan.rounds import STEP_AFFINITY
+from gpugoblin.plan.round_items import STEP_AFFINITY
+from gpugoblin.plan.rounds import RoundsPlan
 from gpugoblin.plan.spec import ArrayRegion, Limits
-from gpugoblin.plan.staged_rounds import StagedPlan
 from gpugoblin.wire.messages.training import GraphSlot, NamedTensor, TrainingSubmit
-from server_stub.node.training.building import AnyPlan, ArraySpecs, make_plan
+from server_stub.node.training.building import ArraySpecs, make_plan
 
 WIDTH, ROWS, LAYERS, EXAMPLES, BATCH, STEPS = 768, 4, 10, 24, 12, 2
 LIMIT = 36_000_000
@@ -76,7 +76,7 @@ def specs(limits: Limits | None) -> ArraySpecs:
     return ArraySpecs((data, data), (("float32", (WIDTH,)),), (), limits)
 
 
-def play(plan: AnyPlan) -> tuple[list[Array], Array]:
+def play(plan: RoundsPlan) -> tuple[list[Array], Array]:
     """Every task in order by the interpreter: the results, and the last weights, flat."""
     flat = [np.zeros(spec.shape, np.float32) for spec in plan.flat]
     flat[0] = WEIGHTS
@@ -129,7 +129,6 @@ def test_the_same_curve_where_no_engine_holds_the_model(
     # Weights and gradients alone are more than an engine has.
     assert 2 * WEIGHTS.nbytes > LIMIT
     plan = make_plan(message(optimizer, clip_norm), specs(Limits(LIMIT)))
-    assert isinstance(plan, StagedPlan)
     assert plan.stages > 1
     assert plan.summary().memory_bound_bytes <= LIMIT
     found, weights = play(plan)
