@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import secrets
 import shutil
 import socket
 import subprocess
@@ -70,12 +71,11 @@ def runtime() -> Runtime:
 class _Segments:
     """A System V shared memory segment and a semaphore under one key, open to everybody."""
 
-    KEY = 0x67670000 + os.getpid() % 65536
-
     def __init__(self) -> None:
+        self.key = secrets.randbelow(2**31 - 1) + 1
         self._libc = ctypes.CDLL(None, use_errno=True)
-        self._memory = self._libc.shmget(self.KEY, 4096, 0o1666)
-        self._semaphore = self._libc.semget(self.KEY, 1, 0o1666)
+        self._memory = self._libc.shmget(self.key, 4096, 0o1666)
+        self._semaphore = self._libc.semget(self.key, 1, 0o1666)
 
     def remove(self) -> None:
         self._libc.shmctl(self._memory, 0, None)
@@ -95,15 +95,19 @@ def _own_directory() -> Path:
 
 @pytest.fixture(scope="session")
 def bait() -> Iterator[Mapping[str, Any]]:
-    """Targets that belong to this test, reachable by the engine's user where no wall stands."""
+    """Targets that belong to this test, reachable by the engine's user where no wall stands.
+
+    Their names are of this run alone: others may attack on the same machine at the same time."""
     own = _own_directory()
     secret = Path(tempfile.mkdtemp(prefix="gg-attack-bait-"))
     secret.chmod(0o755)
     (secret / "secret").write_text("bait", encoding="ascii")
     (secret / "secret").chmod(0o644)
+    shared_memory = Path("/dev/shm") / own.name
     segments = _Segments()
-    victim = subprocess.Popen(["/bin/sleep", "600"], env={}, **as_engine_user())
-    abstract = f"gg-attack-{os.getpid()}"
+    # It waits for the end of its input: it lives as long as the suite, however long that takes.
+    victim = subprocess.Popen(["/bin/cat"], stdin=subprocess.PIPE, env={}, **as_engine_user())
+    abstract = own.name
     with (
         socket.create_server(("127.0.0.1", 0), backlog=64) as tcp,
         socket.socket(socket.AF_UNIX) as by_path,
@@ -122,14 +126,15 @@ def bait() -> Iterator[Mapping[str, Any]]:
             "tcp_port": tcp.getsockname()[1],
             "unix_path": str(secret / "socket"),
             "abstract_name": abstract,
-            "shm_key": _Segments.KEY,
+            "shm_key": segments.key,
+            "shm_file": str(shared_memory),
         }
     victim.kill()
-    victim.wait()
+    victim.communicate()
     segments.remove()
     shutil.rmtree(own)
     shutil.rmtree(secret)
-    Path("/dev/shm/gg-attack").unlink(missing_ok=True)
+    shared_memory.unlink(missing_ok=True)
 
 
 class Subject:
