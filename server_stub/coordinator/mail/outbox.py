@@ -13,12 +13,25 @@ from typing import Final
 
 from server_stub.coordinator.store import Transaction
 
-__all__ = ["MAX_WAITING", "Letter", "due", "given_up", "put_off", "queue", "sent", "waiting"]
+__all__ = [
+    "MAX_WAITING",
+    "Letter",
+    "claim",
+    "due",
+    "given_up",
+    "put_off",
+    "queue",
+    "sent",
+    "waiting",
+]
 
 FIRST_RETRY_S: Final = 15.0
 LONGEST_RETRY_S: Final = 3600.0
 KEEP_S: Final = 3 * 86_400.0
 """A letter that no server took for so long is given up, unless it says an earlier end."""
+
+CLAIM_S: Final = 120.0
+"""How long a letter is one server's alone: longer than handing it over may take."""
 
 MAX_WAITING: Final = 100_000
 """Letters beyond this are refused by their handlers: a mail server is away and somebody asks on."""
@@ -62,6 +75,19 @@ def due(tx: Transaction, now_s: float, limit: int) -> list[Letter]:
             now_s, now_s, limit,
         )
     ]  # fmt: skip
+
+
+def claim(tx: Transaction, now_s: float, letter: Letter) -> bool:
+    """Makes a letter this server's alone for a while; False when another has it, or had it.
+
+    A server that dies with it costs the letter that while, and sends it twice only if it died
+    between the mail server's word and ours.
+    """
+    changed = tx.execute(
+        "UPDATE mail SET due_s = ? WHERE number = ? AND due_s <= ?",
+        now_s + CLAIM_S, letter.number, now_s,
+    )  # fmt: skip
+    return changed == 1
 
 
 def sent(tx: Transaction, letter: Letter) -> None:

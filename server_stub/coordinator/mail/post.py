@@ -96,6 +96,8 @@ class Post:
 
     async def _send(self, server: aiosmtplib.SMTP, letter: Letter) -> int:
         now_s = self._clock.wall_s()
+        if not await self._transact(lambda tx: outbox.claim(tx, now_s, letter)):
+            return 0  # another server, with the same database, is at it
         try:
             message = message_of(letter, self._settings.mail_from)
             # Named here: read out of the header, a mailbox may come to mean another one.

@@ -43,3 +43,15 @@ def test_so_many_at_once(desk: Desk) -> None:
         outbox.queue(desk.tx, desk.now_s + number, f"{number}@example.org", "s", "w")
     found = outbox.due(desk.tx, desk.now_s + 10, 3)
     assert [one.mailbox[0] for one in found] == ["0", "1", "2"]
+
+
+def test_one_server_alone_has_a_letter(desk: Desk) -> None:
+    outbox.queue(desk.tx, desk.now_s, "ann@example.org", "subject", "words")
+    (letter,) = outbox.due(desk.tx, desk.now_s, 10)
+    assert outbox.claim(desk.tx, desk.now_s, letter)
+    assert not outbox.claim(desk.tx, desk.now_s, letter)
+    assert outbox.due(desk.tx, desk.now_s, 10) == []
+    desk.now_s += outbox.CLAIM_S
+    assert outbox.due(desk.tx, desk.now_s, 10) == [letter], "the server that had it is gone"
+    outbox.sent(desk.tx, letter)
+    assert not outbox.claim(desk.tx, desk.now_s, letter), "it was sent"

@@ -82,3 +82,14 @@ def test_a_letter_that_cannot_be_written_does_not_stop_the_others(
     assert asyncio.run(post(desk, boxes.port).empty()) == 1
     assert [to for to, _ in boxes.letters] == ["ann@example.org"]
     assert outbox.waiting(desk.tx) == 0
+
+
+def test_two_servers_send_a_letter_once(desk: Desk, boxes: Mailboxes) -> None:
+    for number in range(6):
+        outbox.queue(desk.tx, desk.now_s, f"ann-{number}@example.org", "s", "w")
+
+    async def both() -> list[int]:
+        return await asyncio.gather(post(desk, boxes.port).empty(), post(desk, boxes.port).empty())
+
+    assert sum(asyncio.run(both())) == 6
+    assert len(boxes.letters) == 6
