@@ -34,6 +34,11 @@ AREAS: dict[str, tuple[str, ...]] = {
     "zoo": ("zoo",),
     "desktop": ("window", "package"),
     "node": ("node_fairness", "node_ray"),
+    "coordinator": (
+        "coordinator_contacts",
+        "coordinator_million",
+        "coordinator_pages",
+    ),
 }
 
 

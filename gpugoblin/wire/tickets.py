@@ -141,15 +141,21 @@ def sign(kind: TicketKind[C], private_key: Ed25519PrivateKey, claims: C) -> str:
     """
     _convert(kind, msgspec.to_builtins(claims))
     _check_lifetime(kind, claims)
-    headers = {"typ": kind.typ, "kid": key_id(public_key_bytes(private_key))}
-    ticket = jwt.encode(
-        cast("dict[str, Any]", msgspec.to_builtins(claims)),
-        private_key,
-        algorithm=_ALGORITHM,
-        headers=headers,
-    )
+    # What the library writes, byte by byte, at a third of its cost: each contact signs one.
+    head = _head(kind.typ, key_id(public_key_bytes(private_key)))
+    signed = f"{head}.{_base64(msgspec.json.encode(claims))}"
+    ticket = f"{signed}.{_base64(private_key.sign(signed.encode('ascii')))}"
     _check_size(kind, ticket)
     return ticket
+
+
+@lru_cache(maxsize=64)
+def _head(typ: str, kid: str) -> str:
+    return _base64(msgspec.json.encode({"alg": _ALGORITHM, "kid": kid, "typ": typ}))
+
+
+def _base64(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode("ascii")
 
 
 def verify(

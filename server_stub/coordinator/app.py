@@ -10,7 +10,7 @@ import asyncio
 import logging
 import random
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -24,16 +24,23 @@ from starlette.routing import Route
 from gpugoblin.errors import CoordinatorError, GoblinError
 from gpugoblin.ids import LabId
 from gpugoblin.wire.codec import decode, encode, message_type
-from gpugoblin.wire.messages.contact import Contact, Demand
+from gpugoblin.wire.messages.contact import Contact, ContactReply, Demand
 from gpugoblin.wire.messages.enrol import EnrolCode, EnrolMail, EnrolPoll, EnrolStart
 from gpugoblin.wire.messages.probe import Probe, ProbeReply
 from gpugoblin.wire.messages.receipt import ReceiptBatch
 from server_stub.coordinator import probing
 from server_stub.coordinator.gate import Gate, Service, read_body, status_of
-from server_stub.coordinator.handlers import contact, enrol, enrol_mail, node, operator
+from server_stub.coordinator.handlers import enrol, enrol_mail, node, operator
 from server_stub.coordinator.handlers.common import use_nonce
+from server_stub.coordinator.handlers.contact import (
+    MAX_TOGETHER,
+    Asked,
+    contact,
+    signed_contacts,
+)
 from server_stub.coordinator.house import Caller, House
 from server_stub.coordinator.store import Transaction
+from server_stub.coordinator.together import Together
 from server_stub.coordinator.watch import CountingApp, watch_routes
 from server_stub.coordinator.web.site import refused_page, site_routes
 from server_stub.coordinator.web.visit import path_of
@@ -52,11 +59,11 @@ MESSAGE_ROUTES: Final[dict[str, tuple[type[msgspec.Struct], Handler[msgspec.Stru
     "/v1/enrol/poll": (EnrolPoll, enrol.poll),
     "/v1/enrol/mail": (EnrolMail, enrol_mail.mail),
     "/v1/enrol/code": (EnrolCode, enrol_mail.code),
-    "/v1/contact": (Contact, contact.contact),
+    "/v1/contact": (Contact, contact),
     "/v1/node/demand": (Demand, node.demand),
     "/v1/node/receipts": (ReceiptBatch, node.receipts),
 }
-"""Path, message and handler of every POST."""
+"""Path, message and handler of every POST. Contacts that wait are answered together."""
 
 _RETRY_AFTER_S: Final = 30
 STATUS_CACHE_S: Final = 5.0
@@ -70,7 +77,9 @@ def make_app(service: Service) -> Starlette:
     routes = [
         Route(path, _message_endpoint(gate, struct, handler), methods=["POST"])
         for path, (struct, handler) in MESSAGE_ROUTES.items()
+        if handler is not contact
     ]
+    routes.append(Route("/v1/contact", _contact_endpoint(gate), methods=["POST"]))
     routes.append(Route("/v1/node/revocations", _revocations_endpoint(gate), methods=["GET"]))
     routes.append(Route("/v1/node/probe", _probe_endpoint(gate), methods=["POST"]))
     routes.append(Route("/v1/status", _status_endpoint(gate), methods=["GET"]))
@@ -95,6 +104,27 @@ def _message_endpoint(
         caller = gate.check(request, body, address, now_s)
         message = decode(struct, body)
         return encode(await _handled(gate.service, handler, now_s, caller, message))
+
+    return _guarded(answer)
+
+
+def _contact_endpoint(gate: Gate) -> Endpoint:
+    service = gate.service
+    kind = message_type(Contact)
+
+    async def answering(asked: Sequence[Asked]) -> list[ContactReply | GoblinError]:
+        now_s = service.clock.wall_s()
+        return await service.transact(
+            lambda tx: signed_contacts(service.house, tx, now_s, service.rng, asked)
+        )
+
+    together: Together[Asked, ContactReply] = Together(answering, MAX_TOGETHER)
+
+    async def answer(request: Request) -> bytes:
+        address, now_s = gate.admit(request)
+        body = await read_body(request, kind.key, kind.max_bytes, service)
+        caller = gate.check(request, body, address, now_s)
+        return encode(await together.ask(Asked(caller, decode(Contact, body))))
 
     return _guarded(answer)
 

@@ -205,7 +205,18 @@ _SECOND: Final[tuple[Statement, ...]] = (
     ) {strict}""",
 )
 
-MIGRATIONS: Final[tuple[tuple[Statement, ...], ...]] = (_FIRST, _SECOND)
+_THIRD: Final[tuple[Statement, ...]] = (
+    # What `handlers.grants` says of them. Grants from before count again at their device's next
+    # contact.
+    "ALTER TABLE lab ADD COLUMN cards_held {integer} NOT NULL DEFAULT 0",
+    "ALTER TABLE card_grant ADD COLUMN counted_until_s {real}",
+    "CREATE INDEX card_grant_by_count ON card_grant (counted_until_s)"
+    " WHERE counted_until_s IS NOT NULL",
+    "CREATE INDEX entry_by_account ON entry (account, day)",
+    "CREATE INDEX entry_by_device ON entry (device, day)",
+)
+
+MIGRATIONS: Final[tuple[tuple[Statement, ...], ...]] = (_FIRST, _SECOND, _THIRD)
 """Step `n` makes schema `n + 1` out of schema `n`. Steps that were released never change.
 
 The words in braces are those of `dialects`, so that one text makes the tables of both databases."""
@@ -235,12 +246,12 @@ COLUMNS: Final[dict[str, tuple[str, ...]]] = {
     "lab": (
         "lab", "name", "public_key", "address", "certificate_sha256", "weight", "created_s",
         "max_cards", "cards_wanted", "min_memory_bytes", "demand_s", "served", "application",
-        "words_public", "suspended_s",
+        "words_public", "suspended_s", "cards_held",
     ),
     "card_grant": (
         "card_grant", "lab", "device", "card", "card_class", "engine_build", "catalog_hash",
         "owner_age_days", "network_bucket", "max_leases", "issued_s", "expires_s", "seen_s",
-        "released_s", "revoked_s",
+        "released_s", "revoked_s", "counted_until_s",
     ),
     "receipt": ("receipt", "card_grant", "lab", "lease", "verified_s", "booked_s"),
     "entry": ("entry", "receipt", "account", "device", "lab", "day"),

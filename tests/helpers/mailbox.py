@@ -30,7 +30,7 @@ class Mailboxes:
         self._controller = Controller(self, hostname="127.0.0.1", port=self.port)
 
     def __enter__(self) -> Mailboxes:
-        self._controller.start()  # type: ignore[no-untyped-call]
+        self._controller.start()
         return self
 
     def __exit__(
@@ -39,7 +39,7 @@ class Mailboxes:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._controller.stop()  # type: ignore[no-untyped-call]
+        self._controller.stop()
 
     def code(self, mailbox: str, limit_s: float = 20.0) -> str:
         """The code of the next letter to this mailbox, which is then taken out."""

@@ -107,8 +107,8 @@ class Postgres:
 
 
 @contextlib.contextmanager
-def running() -> Iterator[Postgres]:
-    """Starts a server and stops it."""
+def running(*options: str) -> Iterator[Postgres]:
+    """Starts a server and stops it. Options such as `fsync=on` replace those that tests want."""
     place = programs()
     if place is None:
         raise FileNotFoundError(MISSING)
@@ -125,7 +125,8 @@ def running() -> Iterator[Postgres]:
             server = subprocess.Popen(
                 [place / "postgres", "-D", data, "-k", directory,
                  "-c", "listen_addresses=", "-c", "fsync=off", "-c", "shared_buffers=16MB",
-                 "-c", "max_connections=40", "-c", "autovacuum=off"],
+                 "-c", "max_connections=40", "-c", "autovacuum=off",
+                 *(word for option in options for word in ("-c", option))],
                 stdout=log, stderr=log, cwd=directory, **identity,
             )  # fmt: skip
             try:

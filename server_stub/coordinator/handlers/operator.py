@@ -17,6 +17,7 @@ from gpugoblin.errors import CoordinatorError
 from gpugoblin.ids import AccountId, DeviceId, GrantId, LabId
 from server_stub.coordinator import audit
 from server_stub.coordinator.handlers.common import number
+from server_stub.coordinator.handlers.grants import uncount
 from server_stub.coordinator.house import draw_id
 from server_stub.coordinator.ledger import MICRO
 from server_stub.coordinator.store import Transaction
@@ -259,6 +260,7 @@ def _revoke(tx: Transaction, now_s: float, grant: GrantId) -> None:
         now_s, grant,
     )  # fmt: skip
     if changed:
+        uncount(tx, grant)
         tx.execute("UPDATE counter SET value = value + 1 WHERE name = 'revocation'")
 
 

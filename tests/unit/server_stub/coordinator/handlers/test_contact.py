@@ -8,10 +8,11 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from gpugoblin.errors import WireError
-from gpugoblin.wire.messages.contact import Contact
+from gpugoblin.wire.messages.contact import Contact, ContactReply
 from gpugoblin.wire.signing import public_key_bytes
 from server_stub.coordinator.handlers import contact
 from server_stub.coordinator.handlers.operator import revoke_device, revoke_grant
+from server_stub.coordinator.house import Caller
 from tests.helpers.coordinator import GIB, Desk, Lab, card, memory
 
 
@@ -256,3 +257,27 @@ def test_contacts_are_spread_and_come_before_a_grant_ends() -> None:
     with memory() as tx:
         desk = Desk(tx, grant_s=30)
         assert desk.device().contact().next_contact_s == 10
+
+
+def test_contacts_that_come_together_are_answered_as_one_after_the_other(desk: Desk) -> None:
+    desk.lab(wants=3)
+    devices = [desk.device(f"owner-{number}") for number in range(4)]
+    stranger = Ed25519PrivateKey.generate()
+    asked = [
+        contact.Asked(Caller(public_key_bytes(key), bytes([number]), 2e9, "192.0.2.1"), message)
+        for number, (key, message) in enumerate([
+            *((device.key, Contact(cards=(card(0),), wants=(0,))) for device in devices),
+            (stranger, Contact(cards=())),
+            (devices[0].key, Contact(cards=(card(0),), wants=(0,))),
+        ])
+    ]  # fmt: skip
+    asked.append(asked[0])
+    answers = contact.signed_contacts(desk.house, desk.tx, desk.now_s, desk.rng, asked)
+    offered = [len(one.grants) if isinstance(one, ContactReply) else one.code for one in answers]
+    # The lab wants three cards; a device that comes twice is offered its grant again.
+    assert offered == [1, 1, 1, 0, "device_unknown", 1, "signature_replayed"]
+    assert answers[5].grants == answers[0].grants  # type: ignore[union-attr] - said above
+    again = contact.signed_contacts(desk.house, desk.tx, desk.now_s, desk.rng, asked[4:5])
+    assert [getattr(one, "code", "") for one in again] == ["signature_replayed"], (
+        "a refusal as well"
+    )
