@@ -37,6 +37,7 @@ AREAS: dict[str, tuple[str, ...]] = {
     "coordinator": (
         "coordinator_contacts",
         "coordinator_million",
+        "coordinator_simulation",
         "coordinator_pages",
     ),
 }

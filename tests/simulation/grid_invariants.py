@@ -1,0 +1,114 @@
+"""What must hold at the coordinator after every event, read from the database alone."""
+
+from __future__ import annotations
+
+from server_stub.coordinator.audit import verify_chain
+from server_stub.coordinator.handlers.contact import live_s
+from server_stub.coordinator.ledger import audit_ledger
+from server_stub.coordinator.store import SqliteTransaction
+from tests.simulation.grid import Grid
+
+__all__ = ["check", "everything_is_booked"]
+
+
+def check(grid: Grid) -> None:
+    """Raises AssertionError naming the invariant that broke."""
+    _nonces(grid)
+    _credits(grid)
+    _grants(grid)
+    _counts(grid)
+
+
+def _all(grid: Grid, statement: str, *values: object) -> list[tuple[object, ...]]:
+    return grid.connection.execute(statement, values).fetchall()
+
+
+def _nonces(grid: Grid) -> None:
+    assert all(count == 1 for count in grid.accepted.values()), "a request counts twice"
+
+
+def _credits(grid: Grid) -> None:
+    assert audit_ledger(SqliteTransaction(grid.connection)) == [], "the ledger does not sum to zero"
+    broken = _all(
+        grid,
+        "SELECT receipt FROM receipt LEFT JOIN entry USING (receipt)"
+        " LEFT JOIN posting USING (entry)"
+        " GROUP BY receipt HAVING COUNT(posting.holder) <> 2",
+    )
+    assert not broken, "a receipt is not one entry with two postings"
+    for receipt, owner, lab, micro in _all(
+        grid,
+        "SELECT receipt, account.name, lab, micro_units FROM entry JOIN posting USING (entry)"
+        " JOIN account ON account.account = entry.account WHERE micro_units > 0",
+    ):
+        assert grid.verified[str(receipt)] == (owner, lab, micro), (
+            "a credit is not what was verified"
+        )
+    wrong = _all(
+        grid,
+        "SELECT lab, day FROM lab_day WHERE micro_units <> (SELECT SUM(micro_units) FROM entry"
+        " JOIN posting USING (entry) WHERE micro_units > 0 AND entry.lab = lab_day.lab"
+        " AND entry.day = lab_day.day)",
+    )
+    assert not wrong, "a lab's day is not the sum of its receipts"
+
+
+def _grants(grid: Grid) -> None:
+    revoked = _all(
+        grid,
+        "SELECT card_grant FROM card_grant JOIN device USING (device)"
+        " WHERE device.revoked_s IS NOT NULL AND card_grant.revoked_s IS NULL"
+        " AND card_grant.expires_s > ?",
+        grid.now_s,
+    )
+    assert not revoked, "a revoked machine has a valid grant"
+    ((counted,),) = _all(grid, "SELECT COUNT(*) FROM card_grant WHERE revoked_s IS NOT NULL")
+    ((said,),) = _all(grid, "SELECT value FROM counter WHERE name = 'revocation'")
+    assert counted == said, "the number of revocations is wrong"
+
+
+def _cards_of_those_who_came_back(grid: Grid) -> int:
+    """A machine that was silent for too long counts no longer, so its cards' places are given to
+    others; when it comes back with grants that are still valid, they count again."""
+    live, grant_s = live_s(grid.house.settings), grid.house.settings.grant_s
+    for device, seen_s in _all(grid, "SELECT device, seen_s FROM device WHERE seen_s IS NOT NULL"):
+        name, now_s = str(device), float(str(seen_s))
+        if now_s - grid.seen.get(name, now_s) >= live:
+            grid.returned[name] = now_s
+        grid.seen[name] = now_s
+    return 2 * sum(at_s + grant_s > grid.now_s for at_s in grid.returned.values())
+
+
+def _counts(grid: Grid) -> None:
+    back = _cards_of_those_who_came_back(grid)
+    for lab, held, most, counted, pairs in _all(
+        grid,
+        "SELECT lab, cards_held, max_cards, COUNT(card_grant), COUNT(DISTINCT device || card)"
+        " FROM lab LEFT JOIN (SELECT lab, card_grant, device, card FROM card_grant"
+        "  WHERE counted_until_s IS NOT NULL) USING (lab) GROUP BY lab",
+    ):
+        assert held == counted == pairs, "a lab's count is not that of its cards"
+        assert int(str(held)) <= int(str(most)) + back, f"{lab} has more cards than it may"
+    dead = _all(
+        grid,
+        "SELECT card_grant FROM card_grant WHERE counted_until_s IS NOT NULL AND"
+        " (revoked_s IS NOT NULL OR released_s IS NOT NULL OR counted_until_s > expires_s"
+        " OR counted_until_s > seen_s + ?)",
+        live_s(grid.house.settings),
+    )
+    assert not dead, "a grant counts that is over"
+
+
+def everything_is_booked(grid: Grid) -> None:
+    """After the world has healed: each receipt that any lab made is booked, to the unit."""
+    assert not any(office.outbox for office in grid.offices), "a lab still has receipts"
+    booked = {
+        str(receipt): (owner, lab, micro)
+        for receipt, owner, lab, micro in _all(
+            grid,
+            "SELECT receipt, account.name, lab, micro_units FROM entry JOIN posting USING (entry)"
+            " JOIN account ON account.account = entry.account WHERE micro_units > 0",
+        )
+    }
+    assert booked == grid.verified, "verified work is not credited to the unit"
+    assert verify_chain(SqliteTransaction(grid.connection)) is None, "the record is broken"
