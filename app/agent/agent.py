@@ -21,7 +21,7 @@ from app.agent import instructions as told
 from app.agent.backoff import Backoff
 from app.agent.cache import BlobCache
 from app.agent.card_engine import Computed
-from app.agent.card_start import CardLook, no_cards
+from app.agent.card_start import CardLook, no_cards, start_warm_engine
 from app.agent.display import shown_items
 from app.agent.enrolment import chosen_peer, is_enrolled
 from app.agent.events import (
@@ -130,7 +130,10 @@ class Agent:
         self.stopping = threading.Event()
         self._ended: asyncio.Future[int] | None = None
         self.machine = Machine(limits_of(self.settings))
-        self.fleet = Fleet(self.settings, self.state.directory, make_engine, self.post, self._keep)
+        self.fleet = Fleet(
+            self.settings, self.state.directory, make_engine, self.post, self._keep,
+            warm_card=start_warm_engine,
+        )  # fmt: skip
         self.discovery = look()
         self.fleet.find(self.discovery)
         for trouble in self.discovery.troubles:

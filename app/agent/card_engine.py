@@ -20,7 +20,7 @@ from app.agent.calibration import UNKNOWN, Rates
 from app.agent.card_proof import LIES
 from app.agent.checkup import Checkup
 from app.agent.duty import Duty
-from app.agent.engine_start import EngineStart, Proof, Started, no_proof
+from app.agent.engine_start import EngineStart, Proof, Started, no_proof, no_warm_up
 from app.agent.events import (
     EngineDied,
     EngineDone,
@@ -47,7 +47,7 @@ __all__ = ["CardEngine", "Computed"]
 REFUSED_RETRY_S: Final = 300.0
 LIED_RETRY_S: Final = 3600.0
 """How long a card rests that gave a wrong answer to what is known."""
-DIED: Final = frozenset({"engine_died", "engine_silent", "process_unprobed"})
+DIED: Final = frozenset({"engine_died", "engine_silent", "process_unprobed", "card_lost"})
 """Ends while starting that say nothing against the machine: it is tried again soon."""
 Reader = Callable[[BlobHash, memoryview], None]
 """Fills a view with the bytes of a blob; blocks; raises AgentError."""
@@ -79,9 +79,9 @@ class CardEngine:
         keep: given each result before its `EngineDone` is posted.
         is_partial: the card serves a part of the catalog, so a task that it does not serve says
             nothing against the lab.
-        proof: what each engine must show before its first task.
+        proof, warm: what each engine must show before its first task, and what comes before it.
         checkup: what a running engine is asked between tasks.
-        lied: told what was wrong with an answer to that; blocks, called on `pool`.
+        failed: told a wrong answer to that, and a loss of the card; blocks, called on `pool`.
     """
 
     def __init__(
@@ -95,8 +95,9 @@ class CardEngine:
         *,
         is_partial: bool = False,
         proof: Proof = no_proof,
+        warm: Callable[[Callable[[], None]], None] = no_warm_up,
         checkup: Checkup | None = None,
-        lied: Callable[[EngineError], None] = lambda error: None,
+        failed: Callable[[EngineError], None] = lambda error: None,
     ) -> None:
         self.card = card
         self.ready: Ready | None = None
@@ -117,9 +118,9 @@ class CardEngine:
         self._dropped: set[LeaseId] = set()
         self._order = asyncio.Lock()
         self._duty = Duty()
-        self._proof = proof
+        self._proof, self._warm = proof, warm
         self._checkup = checkup or Checkup()
-        self._lied = lied
+        self._failed = failed
         self._fault: EngineError | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._is_stopping = False
@@ -165,7 +166,7 @@ class CardEngine:
 
     async def start(self) -> None:
         """Starts an engine and measures it the first time; posts EngineReady or EngineRefused."""
-        self._start_call = EngineStart(self._start, self.rates, self._proof)
+        self._start_call = EngineStart(self._start, self.rates, self._proof, self._warm)
         call: Future[Started] = self._launcher.call(self._start_call)
         try:
             started = await asyncio.wrap_future(call)
@@ -409,8 +410,10 @@ class CardEngine:
             await asyncio.wait(rest)
         engine.close()
         fault, self._fault = self._fault, None
+        said = fault or event.error
+        if isinstance(said, EngineError):
+            await asyncio.get_running_loop().run_in_executor(self._pool, self._failed, said)
         if fault is not None:
-            await asyncio.get_running_loop().run_in_executor(self._pool, self._lied, fault)
             self._tell_refusal(fault)
         elif self._is_stopping:
             self._post(EngineStopped(card=self.card))

@@ -23,6 +23,9 @@ __all__ = ["CardRecord", "CardRecords", "record_key"]
 NAME: Final = "cards.json"
 MOST_CARDS: Final = 64
 
+_Names = Annotated[
+    tuple[Annotated[str, Meta(pattern=r"\A[0-9a-f]{16}\Z")], ...], Meta(max_length=64)
+]
 _Words = Annotated[str, Meta(max_length=1000)]
 
 
@@ -33,12 +36,20 @@ class CardRecord(Struct, frozen=True, forbid_unknown_fields=True):
         key: which these are (`record_key`).
         proven_s: when it gave every known answer (wall clock); 0 for never, or not since a fault.
         fault, fix: what was wrong the last time, for people; empty where nothing was.
+        suspects: kernels that ran when the card was lost; each runs by itself from then on.
+        refused: kernels of which it is known that they lose it; they are not run.
+        warmed: the driver, as it is found before an engine starts, that kernels were compiled for.
+        compiled: the hash of the file in which these are kept; empty where the driver keeps none.
     """
 
     key: _Words = ""
     proven_s: float = 0.0
     fault: _Words = ""
     fix: _Words = ""
+    suspects: _Names = ()
+    refused: _Names = ()
+    warmed: _Words = ""
+    compiled: _Words = ""
 
 
 class _Kept(Struct, frozen=True, forbid_unknown_fields=True):

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
+from app.agent.card_proof import warm_graphs
 from app.agent.settings import Settings
 from app.host.card_access import access_to
 from app.host.cards import Discovery, FoundCard, find_cards
@@ -24,6 +25,7 @@ __all__ = [
     "may_share",
     "no_cards",
     "start_card_engine",
+    "start_warm_engine",
     "why_not_lent",
 ]
 
@@ -67,8 +69,21 @@ def card_memory_bytes(settings: Settings, card: FoundCard) -> int:
     return min(lent_bytes, card.allocation_bytes)
 
 
-def start_card_engine(settings: Settings, state_directory: Path, card: FoundCard) -> Engine:
+def start_warm_engine(settings: Settings, state_directory: Path, card: FoundCard) -> Engine:
+    """As `start_card_engine`, one that takes only the graphs of a warm-up."""
+    return start_card_engine(settings, state_directory, card, warm_graphs())
+
+
+def start_card_engine(
+    settings: Settings,
+    state_directory: Path,
+    card: FoundCard,
+    warms: frozenset[bytes] = frozenset(),
+) -> Engine:
     """A card's engine in its sandbox, at exactly the level that the owner allows.
+
+    Args:
+        warms: the graphs that it may be given, where it only warms up.
 
     Raises:
         SandboxError: the level cannot be had here; it names the fix.
@@ -97,5 +112,6 @@ def start_card_engine(settings: Settings, state_directory: Path, card: FoundCard
             level=level,
             environment=card_environment(root, access.policy, threads_of(settings)),
             card=access,
+            warms=warms,
         )
     )

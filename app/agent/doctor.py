@@ -40,7 +40,7 @@ from app.host.cards import Discovery, FoundCard
 from app.host.engine import Engine
 from app.probes.gpus.drm import DrmCard, drm_cards
 from gpugoblin.clock import Clock, SystemClock
-from gpugoblin.errors import AgentError, GoblinError
+from gpugoblin.errors import AgentError, EngineError, GoblinError
 from gpugoblin.ids import EnrolmentId, fresh_id
 from gpugoblin.units import format_bytes
 from gpugoblin.wire.codec import encode
@@ -216,6 +216,13 @@ def as_found(settings: Settings, card: FoundCard, record: CardRecord | None = No
     """
     if record is not None and record.fault:
         return Finding("card", False, f"{card.name}: {record.fault}"[:1000], record.fix)
+    if record is not None and record.refused:
+        names = ", ".join(record.refused[-8:])
+        lost = EngineError(
+            "card_kernel_refused", driver=card.driver, count=len(record.refused), kernels=names
+        )
+        what = f"{_able(settings, card)} {lost.what}"
+        return Finding("card", False, what[:1000], lost.next_step)
     return _well("card", _able(settings, card)[:1000])
 
 

@@ -9,17 +9,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
 
 from app.agent.calibration import Rates, calibrate
+from app.agent.own_task import await_ready
 from app.host.engine import Engine
-from app.host.spec import Died, Ready
+from app.host.spec import Ready
 from gpugoblin.errors import EngineError
 
-__all__ = ["EngineStart", "Proof", "Started", "no_proof"]
-
-LOOK_PERIOD_S: Final = 0.05
-"""How soon a start that waits for its engine sees that it was called off."""
+__all__ = ["EngineStart", "Proof", "Started", "no_proof", "no_warm_up"]
 
 
 Proof = Callable[[Engine, Callable[[], None]], None]
@@ -29,6 +26,10 @@ second argument is to be called many times a second, and what that raises goes o
 
 def no_proof(engine: Engine, look: Callable[[], None]) -> None:
     """Takes an engine as it is."""
+
+
+def no_warm_up(look: Callable[[], None]) -> None:
+    """Starts cold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +48,18 @@ class EngineStart:
         make: starts the process; blocks, and cannot be interrupted.
         rates: what an earlier start has measured.
         proof: what the engine must show before it is measured.
+        warm: done before it is made; given what is to be called many times a second.
     """
 
     def __init__(
-        self, make: Callable[[], Engine], rates: Rates | None, proof: Proof = no_proof
+        self,
+        make: Callable[[], Engine],
+        rates: Rates | None,
+        proof: Proof = no_proof,
+        warm: Callable[[Callable[[], None]], None] = no_warm_up,
     ) -> None:
         self._make = make
+        self._warm = warm
         self._proof = proof
         self._rates = rates
         self._is_called_off = threading.Event()
@@ -71,9 +78,11 @@ class EngineStart:
             AgentError: the card is taken.
         """
         self._look()
+        self._warm(self._look)
+        self._look()
         engine = self._make()
         try:
-            ready = self._await_ready(engine)
+            ready = await_ready(engine, self._look)
             self._proof(engine, self._look)
             rates = self._rates or calibrate(engine, self._look)
             self._look()
@@ -81,14 +90,6 @@ class EngineStart:
             engine.close()
             raise
         return Started(engine, ready, rates)
-
-    def _await_ready(self, engine: Engine) -> Ready:
-        while engine.ready is None:
-            self._look()
-            for event in engine.wait(LOOK_PERIOD_S):
-                if isinstance(event, Died):
-                    raise event.error
-        return engine.ready
 
     def _look(self) -> None:
         if self._is_called_off.is_set():

@@ -15,7 +15,7 @@ from typing import Final, Literal, TypeVar, get_args
 
 from app.agent.calibration import UNKNOWN
 from app.agent.card_engine import CardEngine, Computed
-from app.agent.card_proof import CardProof
+from app.agent.card_proof import CardProof, WarmUp
 from app.agent.card_record import CardRecords
 from app.agent.card_start import (
     CardMaker,
@@ -25,12 +25,14 @@ from app.agent.card_start import (
     why_not_lent,
 )
 from app.agent.events import Event
+from app.agent.kernel_store import KernelStore
 from app.agent.lane import Lane
 from app.agent.locks import CardLock, take_card
 from app.agent.settings import Settings
 from app.host.cards import Discovery, FoundCard
 from app.host.engine import Engine
 from app.host.spec import HostSpec
+from gpugoblin import __version__
 from gpugoblin.ids import LeaseId
 from gpugoblin.wire.bounds import NumericClass
 from gpugoblin.wire.messages.contact import CardClass
@@ -115,6 +117,7 @@ class Fleet:
     post: Callable[..., None]
     keep: Callable[[LeaseId, Computed], None]
     make_card: CardMaker = start_card_engine
+    warm_card: CardMaker | None = None
     cards: dict[int, Card] = field(default_factory=dict)
     records: CardRecords = field(init=False)
     _guest: Guest | None = None
@@ -150,15 +153,23 @@ class Fleet:
         def take() -> CardLock:
             return take_card(identity, is_shared=may_share(self.settings, found))
 
-        def start() -> Engine:
+        def lock() -> None:
             # On the launcher lane: the lock first, so that no second engine even starts.
             card = self.cards[number]
             if card.lock is None:
                 card.lock = take()
+
+        def start() -> Engine:
+            lock()
             return make()
 
         pool: Executor = self._pool
-        proof = CardProof(identity, self.records)
+        proof = CardProof(identity, self.records, warm_up=self._warm_up(identity, found))
+
+        def warm(look: Callable[[], None]) -> None:
+            lock()
+            proof.warm(look)
+
         engine = CardEngine(
             number,
             start,
@@ -168,9 +179,23 @@ class Fleet:
             self._kept,
             is_partial=found is not None,
             proof=proof,
-            lied=proof.failed,
+            warm=warm,
+            failed=proof.failed,
         )
         self.cards[number] = Card(number, kind, identity, engine, make, take, found)
+
+    def _warm_up(self, identity: str, found: FoundCard | None) -> WarmUp | None:
+        """None where nothing is kept: the processor has no driver that compiles, and the drivers
+        that compute on it export nothing."""
+        start = self.warm_card
+        if found is None or found.kind == "software" or start is None:
+            return None
+        return WarmUp(
+            driver=f"{found.driver} {__version__}",
+            start=lambda: start(self.settings, self.state_directory, found),
+            store=KernelStore(self.state_directory),
+            host=lambda engine: self.host(None if engine is None else Guest(identity, engine)),
+        )
 
     def _told(self, event: Event) -> None:
         name = type(event).__name__

@@ -39,9 +39,9 @@ class Asked:
         A refusal says that the engine does not serve the case, which is no lie.
         """
         driver = "" if engine.ready is None else engine.ready.driver
-        if isinstance(event, Refused):
+        if isinstance(event, Refused) and not _is_broken(event):
             return None
-        if isinstance(event, Failed):
+        if not isinstance(event, Done):
             return EngineError(
                 "card_broken", driver=driver, case=self.case.name, reason=event.error.what
             )
@@ -50,6 +50,11 @@ class Asked:
             if place is not None:
                 return EngineError("card_lied", driver=driver, case=self.case.name, element=place)
         return None
+
+
+def _is_broken(event: Refused) -> bool:
+    """Did the driver fail while the task was compiled?"""
+    return str(event.error.fields.get("reason", "")).endswith("card_failed")
 
 
 def ask(engine: Engine, case: Case) -> Asked:

@@ -14,11 +14,16 @@ from app.engine.protocol import (
     QUEUE_LIMIT,
     Cancel,
     Done,
+    Export,
+    Exported,
     Failed,
     Frame,
     Log,
+    Lost,
     Ping,
     Pong,
+    Prepare,
+    Prepared,
     Progress,
     Ready,
     Refused,
@@ -65,6 +70,8 @@ class FromEngine:
         self.outstanding: list[int] = []
         self._expected_sequence = 0
         self._ping: int | None = None
+        self._due: type[Prepared] | type[Exported] | None = None
+        self._is_lost = False
         self._logs = Rate(LOG_PER_S, BURST)
         self._progress = Rate(PROGRESS_PER_S, BURST)
 
@@ -76,6 +83,10 @@ class FromEngine:
         """The parent sent `Ping`."""
         self._ping = token
 
+    def asked(self, answer: type[Prepared] | type[Exported]) -> None:
+        """The parent sent what this answers; one such question is open at a time."""
+        self._due = answer
+
     @property
     def ping_pending(self) -> bool:
         return self._ping is not None
@@ -86,8 +97,10 @@ class FromEngine:
             raise _lied(f"sequence {frame.sequence} where {self._expected_sequence} was due")
         self._expected_sequence += 1
         message = frame.message
-        if isinstance(message, (Run, Cancel, Ping)):
+        if isinstance(message, (Run, Cancel, Ping, Prepare, Export)):
             raise _lied(f"{type(message).__name__} comes only from the parent")
+        if self._is_lost:
+            raise _lied(f"{type(message).__name__} after the card was lost")
         if isinstance(message, Ready):
             if self.ready or frame.task:
                 raise _lied("Ready comes once, and for no task")
@@ -97,6 +110,12 @@ class FromEngine:
                 raise _lied(f"more than {LOG_PER_S} log lines a second")
         elif not self.ready:
             raise _lied(f"{type(message).__name__} before Ready")
+        elif isinstance(message, (Prepared, Exported)):
+            if self._due is not type(message):
+                raise _lied(f"{type(message).__name__} without its question")
+            self._due = None
+        elif isinstance(message, Lost):
+            self._is_lost = True
         elif isinstance(message, Pong):
             if self._ping != message.token:
                 raise _lied("Pong without its Ping")
@@ -129,6 +148,7 @@ class FromParent:
         self._expected_sequence = 0
         self._last_task = 0
         self._queued: set[int] = set()
+        self._is_prepared = False
 
     def receive(self, frame: Frame) -> None:
         """Accepts a frame or raises EngineError `engine_lied`."""
@@ -143,6 +163,13 @@ class FromParent:
                 raise _lied(f"more than {QUEUE_LIMIT} tasks at once")
             self._last_task = frame.task
             self._queued.add(frame.task)
+        elif isinstance(message, Prepare):
+            if self._is_prepared or self._last_task:
+                raise _lied("Prepare comes once, before the first task")
+            self._is_prepared = True
+        elif isinstance(message, Export):
+            if self._queued:
+                raise _lied("Export comes when there is no task")
         elif not isinstance(message, (Cancel, Ping)):
             raise _lied(f"{type(message).__name__} comes only from the engine")
 

@@ -26,20 +26,26 @@ __all__ = [
     "HEADER_BYTES",
     "INLINE_GRAPH_BYTES",
     "LOG_PER_S",
+    "MOST_KERNELS",
     "PROGRESS_PER_S",
     "QUEUE_LIMIT",
     "VERSION",
     "Cancel",
     "Done",
     "Dtype",
+    "Export",
+    "Exported",
     "Failed",
     "FailureCode",
     "Frame",
     "Log",
+    "Lost",
     "Message",
     "Ping",
     "Place",
     "Pong",
+    "Prepare",
+    "Prepared",
     "Progress",
     "Ready",
     "RefusalCode",
@@ -84,6 +90,11 @@ Dtype = Literal[
 ]
 DtypeNames = Annotated[tuple[Dtype, ...], Meta(max_length=16)]
 
+MOST_KERNELS: Final = 64
+KernelName = Annotated[str, Meta(pattern=r"\A[0-9a-f]{16}\Z")]
+"""The first half of the hash of a kernel's words."""
+KernelNames = Annotated[tuple[KernelName, ...], Meta(max_length=MOST_KERNELS)]
+
 RefusalCode = Literal["does_not_fit", "graph_malformed", "class_unsupported", "slot_mismatch"]
 FailureCode = Literal[
     "index_out_of_range", "out_of_memory", "cancelled", "arithmetic", "kernel_failed"
@@ -123,6 +134,43 @@ class Run(Struct, frozen=True, forbid_unknown_fields=True):
     outputs: Annotated[tuple[Place, ...], Meta(max_length=256)]
     graph: Annotated[bytes, Meta(max_length=INLINE_GRAPH_BYTES)] = b""
     graph_place: Place | None = None
+
+
+class Prepare(Struct, frozen=True, forbid_unknown_fields=True):
+    """Parent, at most once and before the first task: what is known of this card's kernels.
+
+    `refused` are not to be run, `alone` one at a time; `compiled` lies in the arena of inputs: what
+    an engine that warmed up has exported.
+    """
+
+    refused: KernelNames = ()
+    alone: KernelNames = ()
+    compiled: Place | None = None
+
+
+class Prepared(Struct, frozen=True, forbid_unknown_fields=True):
+    """Engine: the answer to `Prepare`. `accepted`: the driver takes what was compiled."""
+
+    accepted: bool
+
+
+class Export(Struct, frozen=True, forbid_unknown_fields=True):
+    """Parent, of an engine that warms up and has no task: put what was compiled at this place of
+    the arena of outputs."""
+
+    place: Place
+
+
+class Exported(Struct, frozen=True, forbid_unknown_fields=True):
+    """Engine: the answer to `Export`; 0 where there is nothing, or no room for it."""
+
+    nbytes: Bytes62
+
+
+class Lost(Struct, frozen=True, forbid_unknown_fields=True):
+    """Engine, its last word: the card is gone, while these kernels ran."""
+
+    kernels: KernelNames = ()
 
 
 class Cancel(Struct, frozen=True, forbid_unknown_fields=True):
@@ -180,7 +228,10 @@ class Progress(Struct, frozen=True, forbid_unknown_fields=True):
     fraction: Annotated[float, Meta(ge=0, le=1)]
 
 
-Message = Ready | Run | Cancel | Ping | Pong | Done | Refused | Failed | Log | Progress
+Message = (
+    Ready | Run | Cancel | Ping | Pong | Done | Refused | Failed | Log | Progress
+    | Prepare | Prepared | Export | Exported | Lost
+)  # fmt: skip
 
 _TYPES: Final[tuple[type[Message], ...]] = (
     Ready,
@@ -193,6 +244,11 @@ _TYPES: Final[tuple[type[Message], ...]] = (
     Failed,
     Log,
     Progress,
+    Prepare,
+    Prepared,
+    Export,
+    Exported,
+    Lost,
 )
 _NUMBERS: Final = {kind: number for number, kind in enumerate(_TYPES, start=1)}
 _DECODERS: Final = {

@@ -20,24 +20,30 @@ import numpy as np
 
 from app.engine import identity
 from app.engine.backends import backend_named
-from app.engine.backends.spec import Executable
+from app.engine.backends.spec import Executable, KernelKeeper
 from app.engine.context import Cancelled, Context, KernelError
 from app.engine.dialogue import FromParent, Rate
 from app.engine.pool import Pool
 from app.engine.protocol import (
     FRAME_BYTES,
     LOG_PER_S,
+    MOST_KERNELS,
     PROGRESS_PER_S,
     Cancel,
     Done,
     Dtype,
+    Export,
+    Exported,
     Failed,
     FailureCode,
     Log,
+    Lost,
     Message,
     Ping,
     Place,
     Pong,
+    Prepare,
+    Prepared,
     Progress,
     Ready,
     RefusalCode,
@@ -56,6 +62,7 @@ __all__ = ["Arenas", "Session"]
 GRAPH_BYTES: Final = 1024 * 1024
 PROGRAMS_KEPT: Final = 16
 PROTOCOL_ERROR: Final = 76  # sysexits: remote error in protocol
+CARD_LOST: Final = 75  # sysexits: temporary failure, try again
 
 
 def _names(dtypes: frozenset[str]) -> tuple[Dtype, ...]:
@@ -194,6 +201,38 @@ class Session:
                     self._cancelled.add(frame.task)
             elif isinstance(message, Ping):
                 self._send(Pong(message.token))
+            elif isinstance(message, Prepare):
+                self._send(Prepared(self._prepare(message)))
+            elif isinstance(message, Export):
+                self._send(Exported(self._export(message.place)))
+
+    def _prepare(self, message: Prepare) -> bool:
+        if not isinstance(self._backend, KernelKeeper):
+            return False
+        place, compiled = message.compiled, None
+        if place is not None and place.offset + place.nbytes <= self._arenas.inputs.size:
+            lying = self._arenas.inputs[place.offset : place.offset + place.nbytes]
+            compiled = lying.tobytes()
+        return self._backend.prepare(message.refused, message.alone, compiled)
+
+    def _export(self, place: Place) -> int:
+        data = self._backend.export() if isinstance(self._backend, KernelKeeper) else b""
+        if not data or len(data) > place.nbytes:
+            return 0
+        if place.offset + len(data) > self._arenas.outputs.size:
+            return 0
+        stop = place.offset + len(data)
+        self._arenas.outputs[place.offset : stop] = np.frombuffer(data, np.uint8)
+        return len(data)
+
+    def _end_if_lost(self, error: GoblinError) -> None:
+        """Without its card an engine is of no use: it says what ran, and ends."""
+        if error.code != "card_lost":
+            return
+        running = self._backend.running() if isinstance(self._backend, KernelKeeper) else ()
+        os.write(2, f"{error}\n".encode())
+        self._send(Lost(tuple(running[:MOST_KERNELS])))
+        os._exit(CARD_LOST)
 
     # -- running ----------------------------------------------------------------------------
 
@@ -218,6 +257,9 @@ class Session:
             return refusal.answer
         except MemoryError:
             return Refused("does_not_fit", self._memory_bytes)
+        except EngineError as error:
+            self._end_if_lost(error)
+            return Failed("kernel_failed", detail=error.code)
         context = Context(
             self._pool,
             wanted=lambda: task not in self._cancelled,
@@ -247,6 +289,8 @@ class Session:
         except MemoryError:
             code = "out_of_memory"
         except Exception as error:  # the edge of the process: whatever it is, the engine lives on
+            if isinstance(error, GoblinError):
+                self._end_if_lost(error)
             code, detail = "kernel_failed", type(error).__name__
             self._log(f"{type(error).__name__} at node {program.position}: {error}")
         else:
@@ -270,6 +314,7 @@ class Session:
             except GraphError as cause:
                 raise _Refusal("graph_malformed", cause.code) from cause
             except GoblinError as cause:
+                self._end_if_lost(cause)
                 raise _Refusal("class_unsupported", cause.code) from cause
         self._programs[key] = program  # the latest is last, the oldest goes first
         if len(self._programs) > PROGRAMS_KEPT:

@@ -134,10 +134,12 @@ class Engine:
 
         Raises:
             EngineError: `engine_closed`, `engine_busy`, `arena_slot_unknown`, `arena_full` (no
-                room for a large graph), `engine_message_too_large`.
+                room for a large graph), `engine_message_too_large`, `engine_warms`.
         """
         if not self.alive:
             raise EngineError("engine_closed", request="task")
+        if self.spec.warms and task.graph not in self.spec.warms:
+            raise EngineError("engine_warms")
         if len(self._talk.outstanding) >= protocol.QUEUE_LIMIT:
             raise EngineError("engine_busy", queued=protocol.QUEUE_LIMIT)
         for arena, slots in ((self.inputs, task.inputs), (self.outputs, task.outputs)):
@@ -189,6 +191,46 @@ class Engine:
             self._ping_since_s = self._clock.monotonic_s()
             if self._channel.send(protocol.Ping(self._ping_token)):
                 self._talk.pinged(self._ping_token)
+
+    def prepare(
+        self, refused: tuple[str, ...], alone: tuple[str, ...], compiled: Slot | None = None
+    ) -> None:
+        """Tells, before the first task, what is known of its kernels; a `Prepared` event follows.
+
+        Args:
+            compiled: of the arena of inputs: what an engine that warmed up has exported.
+
+        Raises:
+            EngineError: `arena_slot_unknown`.
+        """
+        if compiled is not None:
+            self.inputs.view(compiled)
+        where = None if compiled is None else place(compiled)
+        self._question(protocol.Prepare(refused, alone, where), protocol.Prepared)
+
+    def export(self, slot: Slot) -> None:
+        """Asks an idle engine that warms up for what it compiled; an `Exported` event follows.
+
+        Args:
+            slot: of the arena of outputs.
+
+        Raises:
+            EngineError: `engine_works`: it may have seen a task, so nothing of it is kept.
+        """
+        if not self.spec.warms:
+            raise EngineError("engine_works")
+        self.outputs.view(slot)
+        self._question(protocol.Export(place(slot)), protocol.Exported)
+
+    def _question(
+        self, message: protocol.Message, answer: type[protocol.Prepared] | type[protocol.Exported]
+    ) -> None:
+        if not self.alive:
+            return
+        if self._channel.send(message):
+            self._talk.asked(answer)
+        else:
+            self._end(EngineError("engine_lied", reason="it does not read its messages"))
 
     def freeze(self) -> None:
         """SIGSTOP: keeps memory, computes nothing; the limit on time stands still."""
@@ -292,6 +334,12 @@ class Engine:
             return said.Log(message.text)
         if isinstance(message, protocol.Pong):
             return said.Pong(now_s - self._ping_since_s)
+        if isinstance(message, protocol.Prepared):
+            return said.Prepared(message.accepted)
+        if isinstance(message, protocol.Exported):
+            return said.Exported(message.nbytes)
+        if isinstance(message, protocol.Lost):
+            raise EngineError("card_lost", doing=self._doing(), kernels=message.kernels)
         event = about_task(frame.task, message, self.spec.memory_bytes)
         if not isinstance(event, said.Progress):
             self._tasks.pop(frame.task, None)

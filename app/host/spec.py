@@ -20,11 +20,13 @@ __all__ = [
     "Done",
     "EngineTask",
     "Event",
+    "Exported",
     "Failed",
     "HostSpec",
     "Launcher",
     "Log",
     "Pong",
+    "Prepared",
     "Process",
     "Progress",
     "Ready",
@@ -74,6 +76,8 @@ class HostSpec:
         start_limit_s: from the launch to `Ready`.
         nice: added niceness of every thread of the engine.
         card: what its card's driver is given beyond the walls of the processor's engine.
+        warms: the graphs that an engine may be given which only warms up: what it compiled may be
+            exported, since it has seen no byte of anybody's task. Empty for one that works.
     """
 
     runtime: Runtime
@@ -87,6 +91,7 @@ class HostSpec:
     start_limit_s: float = 20.0
     nice: int = 10
     card: CardAccess = NO_CARD
+    warms: frozenset[bytes] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +181,20 @@ class Pong:
 
 
 @dataclass(frozen=True, slots=True)
+class Prepared:
+    """The answer to `Engine.prepare`. `accepted`: the driver takes what was compiled."""
+
+    accepted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """The answer to `Engine.export`; 0 bytes where there was nothing, or no room."""
+
+    nbytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class Log:
     """A line of the engine: printable, at most 200 characters."""
 
@@ -186,11 +205,12 @@ class Log:
 class Died:
     """The last event: the engine is gone and reaped, and why. `lost`: tasks without an answer.
 
-    The error is a SandboxError where its walls did not stand, else an EngineError.
+    The error is a SandboxError where its walls did not stand, else an EngineError; that of code
+    `card_lost` has a field `kernels`, the names of those that ran then.
     """
 
     error: GoblinError
     lost: tuple[int, ...]
 
 
-Event = Ready | Done | Refused | Failed | Progress | Pong | Log | Died
+Event = Ready | Done | Refused | Failed | Progress | Pong | Log | Prepared | Exported | Died

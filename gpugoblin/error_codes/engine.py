@@ -35,6 +35,14 @@ CODES: dict[str, ErrorCode] = {
         what="The engine has {queued} tasks queued already, which is the most it takes.",
         next_step="Wait for an event before submitting the next task.",
     ),
+    "engine_warms": ErrorCode(
+        what="The engine only warms up, so it takes no task of a lab.",
+        next_step="Start another engine for tasks.",
+    ),
+    "engine_works": ErrorCode(
+        what="The engine computes tasks of labs, so nothing that it compiled is kept.",
+        next_step="Start an engine that warms up, and export from that one.",
+    ),
     "engine_closed": ErrorCode(
         what="The engine is not running any more, so it takes no {request}.",
         next_step="Start a new engine.",
@@ -120,6 +128,11 @@ CODES: dict[str, ErrorCode] = {
     "card_lost": ErrorCode(
         what="The card stopped answering while {doing}.",
         next_step="Start a new engine; if it happens again, look at the driver's log.",
+    ),
+    "card_kernel_refused": ErrorCode(
+        what="{count} of the kernels for this card are not used any more with {driver}: the card "
+        "was lost each time while they ran ({kernels}).",
+        next_step="The rest is lent as before. With another driver version they are tried again.",
     ),
     "card_lied": ErrorCode(
         what="What computes through {driver} gives a wrong answer to a task whose answer is known "

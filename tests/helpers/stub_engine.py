@@ -17,8 +17,18 @@ import numpy as np
 from app.agent.answers import cases
 from app.agent.calibration import PRODUCT_GRAPH, SUM_GRAPH
 from app.agent.settings import Settings
-from app.host.arena import Arena
-from app.host.spec import Died, Done, EngineTask, Event, Failed, Ready, Refused
+from app.host.arena import Arena, Slot
+from app.host.spec import (
+    Died,
+    Done,
+    EngineTask,
+    Event,
+    Exported,
+    Failed,
+    Prepared,
+    Ready,
+    Refused,
+)
 from gpugoblin.catalog.spec import DTYPES
 from gpugoblin.errors import EngineError
 from gpugoblin.graph.exact import interpret_exact
@@ -47,6 +57,8 @@ class StubEngine:
         self.is_lying = False
         self.proofs = 0
         self.free_places = 4
+        self.compiled = b"compiled by a stub"
+        self.prepared: list[tuple[tuple[str, ...], tuple[str, ...], bytes | None]] = []
         self._dead = False
         self.pids: tuple[int, ...] = ()
 
@@ -107,6 +119,17 @@ class StubEngine:
         if not self._dead:
             self._dead = True
             self._tell(Died(error, ()))
+
+    def prepare(
+        self, refused: tuple[str, ...], alone: tuple[str, ...], compiled: Slot | None = None
+    ) -> None:
+        given = None if compiled is None else bytes(self.inputs.view(compiled))
+        self.prepared.append((refused, alone, given))
+        self._tell(Prepared(given == self.compiled))
+
+    def export(self, slot: Slot) -> None:
+        self.outputs.view(slot)[: len(self.compiled)] = self.compiled
+        self._tell(Exported(len(self.compiled)))
 
     def cancel(self, number: int) -> None:
         self.cancelled.append(number)

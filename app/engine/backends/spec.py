@@ -13,7 +13,7 @@ from gpugoblin.catalog.spec import Array, Attributes, TensorSpec
 from gpugoblin.graph.dtypes import Dtypes
 from gpugoblin.graph.ir import Graph, Node
 
-__all__ = ["Backend", "ExactBackend", "Executable", "Kernel", "Served", "View"]
+__all__ = ["Backend", "ExactBackend", "Executable", "Kernel", "KernelKeeper", "Served", "View"]
 
 Kernel = Callable[[Sequence[Array], Sequence[Array], Attributes, Context], None]
 """Inputs, outputs to fill, attributes, context. Raises KernelError for values that it refuses."""
@@ -129,4 +129,21 @@ class ExactBackend(Protocol):
     @property
     def exact_kernels(self) -> Mapping[str, Kernel]:
         """In the place of `kernels`."""
+        ...
+
+
+@runtime_checkable
+class KernelKeeper(Protocol):
+    """A card whose kernels have names, may be refused, and can be kept compiled."""
+
+    def prepare(self, refused: Sequence[str], alone: Sequence[str], compiled: bytes | None) -> bool:
+        """Before the first graph. True where the driver takes what was compiled."""
+        ...
+
+    def export(self) -> bytes:
+        """What was compiled, as the driver writes it."""
+        ...
+
+    def running(self) -> tuple[str, ...]:
+        """The names of the kernels that the card was given and has not answered for."""
         ...

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import Final
 
 from app.engine.backends.card.table import EMITTERS
@@ -50,6 +51,23 @@ class VulkanBackend:
     def compile(self, graph: Graph, numeric_class: str) -> CardProgram:
         """Raises EngineError `task_refused` for what it does not serve."""
         return compile_card(graph, self.machine, numeric_class)
+
+    def prepare(self, refused: Sequence[str], alone: Sequence[str], compiled: bytes | None) -> bool:
+        """Kernels that are not to be run, those to be run by themselves, and an earlier export.
+
+        Returns:
+            whether the driver takes the export: it is of this card and this driver.
+        """
+        self.machine.refused, self.machine.alone = frozenset(refused), frozenset(alone)
+        return compiled is not None and self.machine.pipelines.load(compiled)
+
+    def export(self) -> bytes:
+        """The driver's cache of all kernels that were compiled."""
+        return self.machine.pipelines.export()
+
+    def running(self) -> tuple[str, ...]:
+        """Names of the kernels that the card has not answered for."""
+        return tuple(sorted({name for names in self.machine.in_flight.values() for name in names}))
 
     def driver(self) -> str:
         """`vulkan-llvmpipe-Mesa_22.3.6`, at most 64 printable characters."""

@@ -12,9 +12,10 @@ from app.engine.backends.card.emission import Emission
 from app.engine.backends.card.layout import has_floats, lay_out, require_served
 from app.engine.backends.card.product import matmul, multiplied
 from app.engine.backends.card.served import NARROW_DTYPES, WIDE_DTYPES
+from app.engine.backends.card.steps import Layout
 from app.engine.backends.card.target import LEAST, Target
 from app.engine.backends.card.unrolling import unrolled
-from app.engine.backends.vulkan.machine import Machine
+from app.engine.backends.vulkan.machine import Machine, kernel_name
 from app.engine.backends.vulkan.program import CardProgram
 from app.engine.context import Context
 from app.engine.pool import Pool
@@ -86,5 +87,23 @@ def compile_card(graph: Graph, machine: Machine, numeric_class: str = "float32")
             reason = "class exact serves integers and bool only: small numbers become zero here"
             raise EngineError("task_refused", reason=reason)
         exact = replace(LEAST, ordered=True)
-        return CardProgram(machine, lay_out(expanded, lambda node, specs: None, exact))
-    return CardProgram(machine, lay_out(expanded, choose))
+        ordered = lay_out(expanded, lambda node, specs: None, exact)
+        _require_none_refused(machine, ordered)
+        return CardProgram(machine, ordered)
+    layout = lay_out(expanded, choose)
+    if machine.refused and _refused(machine, layout):
+        layout = lay_out(expanded, lambda node, specs: None)  # kernels of another make
+        _require_none_refused(machine, layout)
+    return CardProgram(machine, layout)
+
+
+def _refused(machine: Machine, layout: Layout) -> frozenset[str]:
+    words = {stage.words for step in layout.steps for stage, _ in step.stages}
+    return machine.refused & {kernel_name(each) for each in words}
+
+
+def _require_none_refused(machine: Machine, layout: Layout) -> None:
+    found = _refused(machine, layout) if machine.refused else frozenset()
+    if found:
+        reason = f"the kernel {min(found)} lost this card before"
+        raise EngineError("task_refused", reason=reason)

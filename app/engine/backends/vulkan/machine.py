@@ -20,12 +20,22 @@ from gpugoblin.errors import EngineError
 from gpugoblin.hashing import digest
 from gpugoblin.units import MIB
 
-__all__ = ["Machine"]
+__all__ = ["Machine", "kernel_key", "kernel_name"]
 
 STAGING_BYTES: Final = 16 * MIB
 IDLE_KEPT: Final = 32
 """Kernels that no program holds and that are kept for the next one."""
 DOMAIN: Final = "gpugoblin 2026-12 kernel words"
+
+
+def kernel_key(words: bytes) -> str:
+    """What names a kernel: 64 hexadecimal digits, of which people and the agent see 16."""
+    return digest(DOMAIN, [words])
+
+
+def kernel_name(words: bytes) -> str:
+    """The first 16 digits of its key."""
+    return kernel_key(words)[:16]
 
 
 class Machine:
@@ -45,6 +55,12 @@ class Machine:
         self.block: Block | None = None
         self.tenant: object | None = None
         """The program that ran in the block last: its constants still lie there."""
+        self.refused: frozenset[str] = frozenset()
+        """Names of kernels that lost this card again and again: they are not run."""
+        self.alone: frozenset[str] = frozenset()
+        """Names of kernels that ran when the card was lost: each runs by itself."""
+        self.in_flight: dict[int, tuple[str, ...]] = {}
+        """By submission, the names of the kernels that the card has not answered for."""
         self._staging = Block(self.device, STAGING_BYTES, visible=True)
         self._compiled: dict[str, Any] = {}
         self._users: dict[str, int] = {}
@@ -61,7 +77,7 @@ class Machine:
 
     def claim(self, words: bytes) -> str:
         """The name of a module's kernel, compiled once, kept until its claims are dropped."""
-        key = digest(DOMAIN, [words])
+        key = kernel_key(words)
         if key not in self._compiled:
             self._compiled[key] = self.pipelines.compile(words)
         self._users[key] = self._users.get(key, 0) + 1

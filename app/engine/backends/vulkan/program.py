@@ -24,6 +24,7 @@ from app.engine.backends.vulkan.memory import Block
 from app.engine.backends.vulkan.recording import Commands
 from app.engine.context import Context
 from gpugoblin.catalog.spec import Array, TensorSpec
+from gpugoblin.errors import EngineError
 
 __all__ = ["CardProgram"]
 
@@ -43,6 +44,7 @@ class CardProgram:
     _block: Block | None = None
     _rate: float = 0.0
     _segments: list[tuple[Commands, float]] = field(default_factory=list)
+    _names: list[tuple[str, ...]] = field(default_factory=list)
     _kernels: dict[bytes, str] = field(default_factory=dict)
     _tables: Block | None = None
 
@@ -129,24 +131,33 @@ class CardProgram:
         queue = self.machine.queue
         pending: deque[tuple[int, float]] = deque()
         total = sum(weight for _, weight in self._segments) or 1.0
+        # Where one of the kernels is suspected of losing the card, what runs must be told exactly.
+        queued = 1 if self.machine.alone else QUEUED
+        self.machine.in_flight.clear()
         try:
-            for commands, weight in self._segments:
+            for (commands, weight), names in zip(self._segments, self._names, strict=True):
                 context.begin_step(0.0)
-                if len(pending) == QUEUED:
+                if len(pending) == queued:
                     self._await(*pending.popleft(), total, context)
-                pending.append((queue.submit(commands), weight))
+                number = queue.submit(commands)
+                self.machine.in_flight[number] = names
+                pending.append((number, weight))
             while pending:
                 self._await(*pending.popleft(), total, context)
-        finally:
+        except EngineError:  # the card is lost or broken: nothing more can be awaited
+            raise
+        except BaseException:
             for number, _ in pending:
                 self.machine.finish(number)
+            raise
 
     def _await(self, number: int, weight: float, total: float, context: Context) -> None:
         began_s = time.monotonic()
         while not self.machine.queue.wait(number):
             context.check()
+        del self.machine.in_flight[number]
         took_s = time.monotonic() - began_s
-        if took_s > SEGMENT_S / 4:
+        if took_s > SEGMENT_S / 4 and weight:
             self.machine.weight_per_s = weight / took_s
         context.begin_step(weight / total)
         context.blocks(1, lambda block: None)
@@ -177,22 +188,35 @@ class CardProgram:
         weight = 0.0
         commands = self._begin(block)
         hazards = _Hazards()
+        names: list[str] = []
+
+        def cut() -> None:
+            nonlocal commands, weight, hazards, names
+            commands.barrier()
+            self._end(commands, weight, names)
+            commands, weight, hazards, names = self._begin(None), 0.0, _Hazards(), []
+
         for step in self.layout.steps:
             if weight + step.weight > most and weight:
-                commands.barrier()
-                self._end(commands, weight)
-                commands, weight, hazards = self._begin(None), 0.0, _Hazards()
+                cut()
             for stage, places in step.stages:
+                key = self._kernels[stage.words]
+                is_alone = key[:16] in self.machine.alone
+                if is_alone and names:
+                    cut()
                 if hazards.meet(stage, places):
                     commands.barrier()
-                pipeline = self.machine.pipeline(self._kernels[stage.words])
+                pipeline = self.machine.pipeline(key)
                 commands.dispatch(pipeline, stage.groups, tables.addresses(places))
+                names.append(key[:16])
+                if is_alone:
+                    cut()
             weight += step.weight
         commands.barrier()
         for source, target, size in self.layout.copies:
             commands.copy(block, source, block, target, size)
         commands.barrier()
-        self._end(commands, weight)
+        self._end(commands, weight, names)
 
     def _begin(self, block: Block | None) -> Commands:
         commands = Commands(self.machine.device, self.machine.pipelines)
@@ -202,9 +226,10 @@ class CardProgram:
             commands.barrier()
         return commands
 
-    def _end(self, commands: Commands, weight: float) -> None:
+    def _end(self, commands: Commands, weight: float, names: Sequence[str]) -> None:
         commands.end()
         self._segments.append((commands, weight))
+        self._names.append(tuple(sorted(set(names))))
 
     def release(self) -> None:
         """Gives back what was recorded and compiled; the card must be done with it."""
@@ -218,6 +243,7 @@ class CardProgram:
         for commands, _ in self._segments:
             commands.close()
         self._segments.clear()
+        self._names.clear()
         if self._tables is not None:
             self._tables.close()
             self._tables = None

@@ -22,6 +22,9 @@ __all__ = ["PUSH_BYTES", "Commands", "Pipelines", "Queue"]
 PUSH_BYTES: Final = 128
 """What every card has."""
 
+HEADER: Final = struct.Struct("<IIII16s")
+"""How each export begins: its own length, its version, vendor, device, and the driver's mark."""
+
 WAIT_NS: Final = 50_000_000
 """How long one wait lasts before the caller is asked whether it still wants the result."""
 
@@ -44,6 +47,29 @@ class Pipelines:
             "making a pipeline layout",
         )
         self.layout = found[0]
+        self._cache = _made_cache(device, b"")
+
+    def load(self, compiled: bytes) -> bool:
+        """Takes an export of an engine that warmed up; False where it is of another card or driver.
+
+        Its header is compared first: no driver has to survive the bytes of another one.
+        """
+        if not _is_own(self._device, compiled):
+            return False
+        loaded = _made_cache(self._device, compiled)
+        library.vkDestroyPipelineCache(self._device.handle, self._cache, ffi.NULL)
+        self._cache = loaded
+        return True
+
+    def export(self) -> bytes:
+        """All kernels that were compiled, as this driver writes them."""
+        handle = self._device.handle
+        size = ffi.new("size_t *")
+        doing = "exporting kernels"
+        require(library.vkGetPipelineCacheData(handle, self._cache, size, ffi.NULL), doing)
+        data = ffi.new("char[]", max(1, size[0]))
+        require(library.vkGetPipelineCacheData(handle, self._cache, size, data), doing)
+        return bytes(ffi.buffer(data, size[0]))
 
     def compile(self, words: bytes) -> Any:
         """A pipeline of a SPIR-V module whose entry point is `main`.
@@ -70,7 +96,7 @@ class Pipelines:
             stage.pName = make.text("main")
             found = ffi.new("VkPipeline *")
             require(
-                library.vkCreateComputePipelines(handle, ffi.NULL, 1, pipeline, ffi.NULL, found),
+                library.vkCreateComputePipelines(handle, self._cache, 1, pipeline, ffi.NULL, found),
                 "compiling a kernel",
             )
         finally:
@@ -87,9 +113,35 @@ class Pipelines:
         for pipeline in self._made:
             library.vkDestroyPipeline(self._device.handle, pipeline, ffi.NULL)
         self._made.clear()
+        if self._cache is not None:
+            library.vkDestroyPipelineCache(self._device.handle, self._cache, ffi.NULL)
+            self._cache = None
         if self.layout is not None:
             library.vkDestroyPipelineLayout(self._device.handle, self.layout, ffi.NULL)
             self.layout = None
+
+
+def _made_cache(device: Device, data: bytes) -> Any:
+    make = Structures()
+    info = make.make("PipelineCacheCreateInfo")
+    if data:
+        info.initialDataSize = len(data)
+        info.pInitialData = make.array("char", data)
+    found = ffi.new("VkPipelineCache *")
+    require(library.vkCreatePipelineCache(device.handle, info, ffi.NULL, found), "loading kernels")
+    return found[0]
+
+
+def _is_own(device: Device, data: bytes) -> bool:
+    """Does the header name this card and this driver (VkPipelineCacheHeaderVersionOne)?"""
+    if len(data) < HEADER.size:
+        return False
+    make = Structures()
+    properties = make.make("PhysicalDeviceProperties2")
+    library.vkGetPhysicalDeviceProperties2(device.card.handle, properties)
+    own = properties.properties
+    wanted = (HEADER.size, 1, own.vendorID, own.deviceID, bytes(own.pipelineCacheUUID))
+    return HEADER.unpack_from(data) == wanted
 
 
 class Queue:

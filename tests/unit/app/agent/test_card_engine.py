@@ -84,7 +84,7 @@ class Bench:
             self.events.append,
             self.kept.__setitem__,
             checkup=Checkup(every),
-            lied=lambda error: self.lies.append(error.code),
+            failed=lambda error: self.lies.append(error.code),
         )
 
     async def until(self, kind: type[Event]) -> Any:

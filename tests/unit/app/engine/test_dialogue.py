@@ -8,12 +8,18 @@ from app.engine.dialogue import BURST, FromEngine, FromParent, Rate
 from app.engine.protocol import (
     Cancel,
     Done,
+    Export,
+    Exported,
     Failed,
     Frame,
     Log,
+    Lost,
     Message,
     Ping,
+    Place,
     Pong,
+    Prepare,
+    Prepared,
     Progress,
     Ready,
     Refused,
@@ -149,3 +155,39 @@ def test_what_an_engine_hears() -> None:
 def test_what_an_engine_does_not_hear(frame: Frame, match: str) -> None:
     with pytest.raises(EngineError, match=match):
         FromParent().receive(frame)
+
+
+def test_answers_about_kernels_come_only_when_they_were_asked_for() -> None:
+    for answer in (Prepared(True), Exported(5)):
+        script = Script()
+        script.hear(READY)
+        assert "without its question" in script.lie(answer)
+        script = Script()
+        script.hear(READY)
+        script.talk.asked(type(answer))  # type: ignore[arg-type]
+        other = Exported(1) if isinstance(answer, Prepared) else Prepared(False)
+        assert "without its question" in script.lie(other)
+        script = Script()
+        script.hear(READY)
+        script.talk.asked(type(answer))  # type: ignore[arg-type]
+        script.hear(answer)
+        assert "without its question" in script.lie(answer)
+
+
+def test_nothing_comes_after_a_lost_card() -> None:
+    script = Script()
+    script.hear(READY)
+    script.talk.submitted(1)
+    script.hear(Lost())
+    assert "after the card was lost" in script.lie(DONE, task=1)
+
+
+def test_what_a_parent_may_say_about_kernels() -> None:
+    talk = FromParent()
+    talk.receive(Frame(0, 0, Prepare()))
+    talk.receive(Frame(1, 0, Export(Place(0, 8))))
+    talk.receive(Frame(2, 1, RUN))
+    for sequence, wrong in ((3, Prepare()), (4, Export(Place(0, 8))), (5, Lost())):
+        with pytest.raises(EngineError) as caught:
+            talk.receive(Frame(sequence, 0, wrong))
+        assert caught.value.code == "engine_lied"

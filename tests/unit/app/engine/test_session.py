@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import socket
+import threading
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from app.engine.protocol import Lost, Place, Prepare, decode
+from app.engine.session import Arenas, Session
 from app.host.arena import Slot
-from app.host.spec import Done, EngineTask, Failed, Pong, Refused
+from app.host.spec import Done, EngineTask, Failed, Pong, Prepared, Refused
 from gpugoblin.catalog.formula_build import call_formula
 from gpugoblin.catalog.registry import catalog_hash
 from gpugoblin.catalog.spec import TensorSpec
@@ -213,3 +217,74 @@ def test_every_thread_is_nice(engine: RealEngine) -> None:
     assert {os.getpriority(os.PRIO_PROCESS, thread) for thread in threads} == {
         max(10, os.getpriority(os.PRIO_PROCESS, 0))
     }
+
+
+class _Keeper:
+    """A backend whose card is gone."""
+
+    def __init__(self) -> None:
+        self.given: list[object] = []
+
+    def prepare(self, refused: Sequence[str], alone: Sequence[str], compiled: bytes | None) -> bool:
+        self.given.append((refused, alone, compiled))
+        return compiled == b"kernels"
+
+    def export(self) -> bytes:
+        return b"kernels"
+
+    def running(self) -> tuple[str, ...]:
+        return ("0123456789abcdef",)
+
+
+@pytest.fixture
+def session() -> Iterator[tuple[Session, socket.socket]]:
+    """One that neither reads nor runs anything by itself, and its parent's end."""
+    parent, child = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    made = Session.__new__(Session)
+    made._control_fd, made._sequence, made._send_lock = child.fileno(), 0, threading.Lock()
+    made._backend = _Keeper()  # type: ignore[assignment] # what is asked of it here is all there
+    made._arenas = Arenas(np.frombuffer(b"..kernels..", np.uint8), np.zeros(16, np.uint8))
+    with parent, child:
+        yield made, parent
+
+
+def test_a_lost_card_is_said_and_ends_the_engine(
+    session: tuple[Session, socket.socket], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, parent = session
+
+    class Ended(Exception):
+        pass
+
+    def end(status: int) -> None:
+        raise Ended(status)
+
+    monkeypatch.setattr("app.engine.session.os._exit", end)
+    made._end_if_lost(EngineError("card_failed", doing="x", result="y"))
+    with pytest.raises(Ended) as raised:
+        made._end_if_lost(EngineError("card_lost", doing="waiting for the card"))
+    assert raised.value.args == (75,)
+    assert decode(parent.recv(20_000)).message == Lost(("0123456789abcdef",))
+
+
+def test_kernels_go_in_and_out_within_their_places(session: tuple[Session, socket.socket]) -> None:
+    made, _ = session
+    keeper = made._backend
+    assert isinstance(keeper, _Keeper)
+    assert made._prepare(Prepare(("0" * 16,), ("1" * 16,), Place(2, 7)))
+    assert not made._prepare(Prepare(compiled=Place(3, 7)))
+    assert not made._prepare(Prepare(compiled=Place(8, 7)))  # it would reach beyond the arena
+    assert keeper.given == [
+        (("0" * 16,), ("1" * 16,), b"kernels"), ((), (), b"ernels."), ((), (), None),
+    ]  # fmt: skip
+    assert made._export(Place(4, 12)) == 7
+    assert made._arenas.outputs.tobytes() == bytes(4) + b"kernels" + bytes(5)
+    assert [made._export(place) for place in (Place(0, 6), Place(12, 7))] == [0, 0]
+
+
+def test_the_processor_has_no_kernels_to_keep() -> None:
+    with RealEngine(threads=1) as engine:
+        engine.engine.wait_ready()
+        engine.engine.prepare(("0" * 16,), (), None)
+        (answer,) = [e for e in engine.engine.wait(10.0) if isinstance(e, Prepared)]
+    assert answer == Prepared(False)

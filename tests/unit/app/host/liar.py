@@ -14,7 +14,7 @@ import time
 
 HEADER = struct.Struct("<4sHHIIQQ")
 NUMBERS = {"ready": 1, "run": 2, "pong": 5, "done": 6, "refused": 7, "failed": 8, "log": 9}
-NUMBERS["progress"] = 10
+NUMBERS |= {"progress": 10, "prepared": 12, "exported": 14, "lost": 15}
 READY = {
     "build": "engine-lie",
     "driver": "none",
@@ -134,6 +134,14 @@ def lie(kind: str, liar: Liar) -> None:
     elif kind == "negative":
         liar.ready()
         liar.say("done", {"compute_s": 0.1, "peak_memory_bytes": -1}, task=liar.task())
+    elif kind in ("exported", "prepared"):
+        liar.ready()
+        liar.say(kind, {"nbytes": 64} if kind == "exported" else {"accepted": True})
+    elif kind == "after_lost":
+        liar.ready()
+        task = liar.task()
+        liar.say("lost", {"kernels": ["0123456789abcdef"]})
+        liar.say("done", DONE, task=task)
     elif kind == "pong":
         liar.ready()
         liar.say("pong", {"token": 1})

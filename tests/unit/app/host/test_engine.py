@@ -73,6 +73,8 @@ def is_gone(pid: int) -> bool:
         "not_ready",
         "descriptors",
         "ready_twice",
+        "exported",
+        "prepared",
         "log_flood",
         "binary_log",
         "pong",
@@ -270,3 +272,34 @@ def test_log_lines_become_events(lying: Lying, host_spec: HostSpec) -> None:
         lines = [event for event in seen if isinstance(event, Log)]
         assert 0 < len(lines) < 2000
         assert died.error.code == "engine_lied"
+
+
+def test_a_lost_card_is_told_with_what_ran(lying: Lying, host_spec: HostSpec) -> None:
+    """Whatever an engine says after it is not heard."""
+    with Engine.start(host_spec, lying("after_lost")) as engine:
+        engine.wait_ready()
+        task = engine.submit(a_task(engine))
+        seen, died = until_died(engine)
+        assert died.error.code == "card_lost"
+        assert died.error.fields["kernels"] == ("0123456789abcdef",)
+        assert died.lost == (task,)
+        assert not [event for event in seen if isinstance(event, Done)]
+
+
+def test_nothing_is_exported_by_an_engine_that_works(lying: Lying, host_spec: HostSpec) -> None:
+    with Engine.start(host_spec, lying("honest")) as engine:
+        engine.wait_ready()
+        with pytest.raises(EngineError) as raised:
+            engine.export(engine.outputs.allocate(4096))
+        assert raised.value.code == "engine_works"
+        assert engine.alive
+
+
+def test_an_engine_that_warms_up_takes_no_task(lying: Lying, host_spec: HostSpec) -> None:
+    spec = replace(host_spec, warms=frozenset({b"known"}))
+    with Engine.start(spec, lying("honest")) as engine:
+        engine.wait_ready()
+        with pytest.raises(EngineError) as raised:
+            engine.submit(a_task(engine))
+        assert raised.value.code == "engine_warms"
+        engine.submit(replace(a_task(engine), graph=b"known"))

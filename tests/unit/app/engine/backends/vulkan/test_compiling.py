@@ -5,7 +5,7 @@ import pytest
 
 from app.engine.backends.card.layout import require_served
 from app.engine.backends.vulkan.compiling import compile_card, keeps_small_numbers
-from app.engine.backends.vulkan.machine import Machine
+from app.engine.backends.vulkan.machine import Machine, kernel_name
 from gpugoblin.catalog.formula_build import call_formula
 from gpugoblin.catalog.spec import TensorSpec
 from gpugoblin.errors import EngineError
@@ -67,3 +67,24 @@ def test_a_card_that_loses_small_numbers_refuses_exact_floats(machine: Machine) 
             compile_card(graph, machine, "exact")
     finally:
         machine.keeps_small = known
+
+
+def test_a_kernel_that_lost_the_card_is_not_used(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A product is computed by another kernel; what has only one is refused."""
+    moved = graph_of("flip", [np.arange(6, dtype=np.int32)], axes=(0,))
+    square = (np.arange(256 * 256, dtype=np.float32) % 251).reshape(256, 256)
+    product = graph_of("matmul", [square, square])
+    for graph in (moved, product):
+        program = compile_card(graph, machine)
+        words = {stage.words for step in program.layout.steps for stage, _ in step.stages}
+        program.release()
+        monkeypatch.setattr(machine, "refused", frozenset(map(kernel_name, words)))
+        if graph is product:
+            require_right(machine, product, [square, square])
+            continue
+        with pytest.raises(EngineError) as raised:
+            compile_card(graph, machine)
+        assert raised.value.code == "task_refused"
+        assert "lost this card" in str(raised.value)

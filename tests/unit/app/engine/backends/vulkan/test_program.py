@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 
 from app.engine.backends.vulkan.compiling import compile_card
-from app.engine.backends.vulkan.machine import Machine
+from app.engine.backends.vulkan.machine import Machine, kernel_name
 from app.engine.context import Cancelled, Context, KernelError
 from app.engine.pool import Pool
 from gpugoblin.catalog.formula_build import call_formula
 from gpugoblin.catalog.spec import TensorSpec
+from gpugoblin.errors import EngineError
 from gpugoblin.graph.builder import GraphBuilder
 from gpugoblin.graph.ir import Graph
 from tests.helpers.card_graphs import graph_of, run_graph
@@ -120,3 +121,60 @@ def test_memory_that_is_not_there(machine: Machine) -> None:
     program = compile_card(graph_of("iota", [], count=2**31 - 1), machine)
     with pytest.raises(MemoryError):
         program.prepare()
+
+
+def names_of(machine: Machine, graph: Graph) -> list[str]:
+    program = compile_card(graph, machine)
+    found = [kernel_name(stage.words) for step in program.layout.steps for stage, _ in step.stages]
+    program.release()
+    return found
+
+
+def test_a_suspect_runs_by_itself(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = deep(2)
+    names = names_of(machine, graph)
+    suspect = names[1]
+    monkeypatch.setattr(machine, "alone", frozenset({suspect}))
+    flown: list[tuple[str, ...]] = []
+    wait = machine.queue.wait
+
+    def watched(number: int) -> bool:
+        assert len(machine.in_flight) <= 1
+        flown.extend(machine.in_flight.values())
+        return wait(number)
+
+    monkeypatch.setattr(machine.queue, "wait", watched)
+    data = np.arange(70, dtype=np.int32)
+    np.testing.assert_array_equal(run_graph(machine, graph, [data])[0], data * 4)
+    assert (suspect,) in flown
+    assert all(suspect not in each for each in flown if len(each) > 1)
+    assert machine.in_flight == {}
+
+
+def test_a_lost_card_says_what_ran(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "weight_per_s", 1e11)  # all in one segment
+    graph = deep(2)
+    names = names_of(machine, graph)
+    program = compile_card(graph, machine)
+    pool = Pool(1)
+    data, out = np.arange(70, dtype=np.int32), np.empty(70, np.int32)
+    program.run([data], [out], NOTHING, Context(pool))
+    wait = machine.queue.wait
+
+    def lose(number: int) -> bool:
+        done = wait(number)
+        if machine.in_flight:
+            raise EngineError("card_lost", doing="waiting for the card")
+        return done
+
+    with monkeypatch.context() as patch:
+        patch.setattr(machine.queue, "wait", lose)
+        with pytest.raises(EngineError):
+            program.run([data], [out], NOTHING, Context(pool))
+    found = {name for each in machine.in_flight.values() for name in each}
+    assert found == set(names)
+    machine.device.wait_idle()
+    program.run([data], [out], NOTHING, Context(pool))
+    assert machine.in_flight == {}
+    program.release()
+    pool.close()

@@ -4,8 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from app.engine.backends.card.kernel import Kernel
+from app.engine.backends.card.stages import stage
 from app.engine.backends.vulkan.memory import Block
-from app.engine.backends.vulkan.recording import Commands, Pipelines, Queue
+from app.engine.backends.vulkan.recording import HEADER, Commands, Pipelines, Queue
 from tests.helpers.cards import OpenCard
 
 
@@ -52,3 +54,20 @@ def test_recorded_once_submitted_twice(card: OpenCard, pipelines: Pipelines, que
 
 def test_wait_for_what_was_not_submitted_ends(queue: Queue) -> None:
     assert not queue.wait(1, limit_ns=1000)
+
+
+def test_exported_kernels_are_taken_back_and_nobody_elses(pipelines: Pipelines) -> None:
+    kernel = Kernel(1, 32)
+    kernel.store(0, kernel.local(), kernel.number("uint32", 5))
+    words = stage(kernel, 1).words
+    pipelines.compile(words)
+    exported = pipelines.export()
+    assert pipelines.load(exported)
+    pipelines.compile(words)
+    assert pipelines.export()[: HEADER.size] == exported[: HEADER.size]
+    for place in (0, 4, 8, 12, 16, 31):  # length, version, vendor, device, the driver's mark
+        damaged = bytearray(exported)
+        damaged[place] ^= 1
+        assert not pipelines.load(bytes(damaged))
+    assert not pipelines.load(exported[: HEADER.size - 1])
+    assert not pipelines.load(b"")
