@@ -2,10 +2,10 @@
 
     python -m benchmarks.engines_walled [--json FILE] [--quick] [--software]
 
-From the launch to `Ready` and to the first result; the time of a task with and without walls; and
-from STOP, in the middle of tasks that hold some GiB, to the card's memory back at what it was
-before (NVML). Walls at the level full, as an agent starts them. Medians, unless a row says
-otherwise.
+From the launch to `Ready` and to the first result, and to a known answer with and without kernels
+that a warm-up kept; the time of a task with and without walls; and from STOP, in the middle of
+tasks that hold some GiB, to the card's memory back at what it was before (NVML). Walls at the level
+full, as an agent starts them. Medians, unless a row says otherwise.
 """
 
 from __future__ import annotations
@@ -18,6 +18,10 @@ import time
 from pathlib import Path
 from typing import Any
 
+from app.agent.card_proof import CardProof, WarmUp, warm_graphs
+from app.agent.card_record import CardRecords
+from app.agent.kernel_store import KernelStore
+from app.agent.own_task import go_on
 from app.host.card_access import access_to
 from app.host.cards import FoundCard, find_cards
 from app.host.engine import Engine
@@ -49,7 +53,7 @@ class Bench:
         self.card, self.slot_bytes = card, slot_bytes
         self.walled = stage(folder, driver_files(Path(card.driver_file)))
 
-    def start(self, level: Level) -> Engine:
+    def start(self, level: Level, warms: frozenset[bytes] = frozenset()) -> Engine:
         memory_bytes = min(self.card.allocation_bytes, 4 * GIB)
         access = access_to(self.card, memory_bytes)
         runtime: Runtime = self.walled if level == "full" else installed_runtime()
@@ -62,7 +66,7 @@ class Bench:
             runtime=runtime, input_bytes=2 * self.slot_bytes + MIB,
             output_bytes=self.slot_bytes + MIB, threads=1, memory_bytes=512 * MIB,
             backend=f"vulkan:{self.card.uuid}", level=level, environment=environment, nice=0,
-            card=access,
+            card=access, warms=warms,
         ))  # fmt: skip
 
     def starts_ms(self, level: Level, times: int) -> tuple[float, float]:
@@ -77,6 +81,29 @@ class Bench:
                 _task(engine, product_graph(256), 256)
                 first.append(time.perf_counter() - began_s)
         return statistics.median(ready) * 1000, statistics.median(first) * 1000
+
+    def warmed_ms(self, folder: Path, times: int) -> tuple[float, float, int]:
+        """To the first known answer with what a warm-up compiled, and without, in walls, from the
+        launch; and the bytes that were kept."""
+        records = CardRecords(folder)
+        plan = WarmUp(
+            self.card.driver, lambda: self.start("full", warm_graphs()), KernelStore(folder),
+            lambda engine: None,
+        )  # fmt: skip
+        warm = CardProof(self.card.identity, records, warm_up=plan)
+        warm.warm(go_on)
+        kept = sum(path.stat().st_size for path in folder.glob("kernels-*.bin"))
+        taken: list[float] = []
+        for proof in (warm, CardProof(self.card.identity, records)):
+            found = []
+            for _ in range(times):
+                began_s = time.perf_counter()
+                with self.start("full") as engine:
+                    engine.wait_ready()
+                    proof(engine, go_on)
+                    found.append((time.perf_counter() - began_s) * 1000)
+            taken.append(statistics.median(found))
+        return taken[0], taken[1], kept
 
     def task_ms(self, level: Level, size: int, times: int) -> float:
         with self.start(level) as engine:
@@ -154,13 +181,14 @@ def _handle(nvml: Any, card: FoundCard) -> Any:
 
 def measure(card: FoundCard, *, is_quick: bool) -> list[Row]:
     """Rows for one card."""
-    size, times = (512, 2) if is_quick else (8192, 9)
+    size, times = (1024, 2) if is_quick else (8192, 9)
     with tempfile.TemporaryDirectory(prefix="walled-") as name:
         folder = Path(name)
         folder.chmod(0o711)
         bench = Bench(card, folder, 4 * size * size)
         inside_ready, inside_first = bench.starts_ms("full", times)
         outside_ready, outside_first = bench.starts_ms("none", times)
+        warm, cold, kept = bench.warmed_ms(folder, times)
         inside, outside = (bench.task_ms(level, size, times) for level in ("full", "none"))
         rows = [
             row("engine of a card ready, in its walls", inside_ready, "ms", better="lower",
@@ -170,6 +198,9 @@ def measure(card: FoundCard, *, is_quick: bool) -> list[Row]:
                 inside_ready + inside_first, "ms", bar=READY_BAR_MS, better="lower",
                 peer="without walls", peer_value=outside_ready + outside_first,
                 note=f"of it the first product of 256 {inside_first:.0f} ms"),
+            row("engine of a card started to its first known answer, kernels kept", warm, "ms",
+                bar=READY_BAR_MS, better="lower", peer="without kept kernels", peer_value=cold,
+                note=f"in its walls; a warm-up kept {kept} bytes"),
             row(f"tasks of a product {size} a second, in walls", 1000 / inside, "1/s",
                 ratio_bar=INSIDE_BAR, peer="without walls", peer_value=1000 / outside,
                 note="operands to the card and the result back included"),

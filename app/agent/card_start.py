@@ -61,12 +61,11 @@ def may_share(settings: Settings, card: FoundCard | None) -> bool:
 
 
 def card_memory_bytes(settings: Settings, card: FoundCard) -> int:
-    """The most that one task may take: in one allocation, and of the card no more than is lent."""
+    """The most that one task may take: no more than is lent. A single tensor may have no more than
+    the driver allocates at once, which its engine looks at."""
     if card.kind == "software":
-        lent_bytes = settings.number("processor.memory_bytes")
-    else:
-        lent_bytes = card.memory_bytes * settings.number("card_memory.most_percent") // 100
-    return min(lent_bytes, card.allocation_bytes)
+        return settings.number("processor.memory_bytes")
+    return card.memory_bytes * settings.number("card_memory.most_percent") // 100
 
 
 def start_warm_engine(settings: Settings, state_directory: Path, card: FoundCard) -> Engine:

@@ -70,13 +70,19 @@ def align(size_bytes: int) -> int:
     return -(-size_bytes // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
 
 
-def plan_memory(graph: Graph) -> MemoryPlan:
-    """The plan of a graph that passes `check`. Deterministic: both sides get the same one."""
+def plan_memory(graph: Graph, page_bytes: int = 0, start: int = 0) -> MemoryPlan:
+    """The plan of a graph that passes `check`. Deterministic: both sides get the same one.
+
+    Args:
+        page_bytes: no value lies across a multiple of it; a multiple of 64, and at least what the
+            largest value takes. 0 where all memory is one piece.
+        start: where the arena begins in what is cut into these pages.
+    """
     specs = graph.specs()
     bases = _bases(graph, len(specs))
     homes, copies = _homes(graph, bases)
     found = _lives(graph, specs, bases, homes)
-    offsets, arena_bytes = _place(found)
+    offsets, arena_bytes = _place(found, page_bytes or _ONE_PAGE, start)
     return MemoryPlan(
         offsets={value: offsets[base] for value, base in enumerate(bases) if base in offsets},
         arena_bytes=arena_bytes,
@@ -145,7 +151,10 @@ def _lives(
     return tuple(found)
 
 
-def _place(found: tuple[Life, ...]) -> tuple[dict[int, int], int]:
+_ONE_PAGE: Final = 2**62
+
+
+def _place(found: tuple[Life, ...], page_bytes: int, start: int) -> tuple[dict[int, int], int]:
     """Offsets by value, and the size of the arena."""
     offsets: dict[int, int] = {}
     placed = np.zeros((4, len(found)), np.int64)  # offset, end, first and last step, by offset
@@ -156,7 +165,7 @@ def _place(found: tuple[Life, ...]) -> tuple[dict[int, int], int]:
             continue
         starts, ends, first_steps, last_steps = placed[:, :count]
         meets = (first_steps <= life.last_step) & (last_steps >= life.first_step)
-        offset = _gap(starts[meets], ends[meets], life.size_bytes)
+        offset = _gap(starts[meets], ends[meets], life.size_bytes, page_bytes, start)
         offsets[life.value] = offset
         arena_bytes = max(arena_bytes, offset + life.size_bytes)
         place = int(np.searchsorted(starts, offset))
@@ -166,14 +175,22 @@ def _place(found: tuple[Life, ...]) -> tuple[dict[int, int], int]:
     return offsets, arena_bytes
 
 
-def _gap(starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64], size_bytes: int) -> int:
-    """The smallest gap of at least `size_bytes` between boxes sorted by start; else their end."""
-    if not len(starts):
-        return 0
+def _gap(
+    starts: npt.NDArray[np.int64],
+    ends: npt.NDArray[np.int64],
+    size_bytes: int,
+    page_bytes: int,
+    start: int,
+) -> int:
+    """The smallest gap of at least `size_bytes` within a page between boxes sorted by start; else
+    what comes behind them."""
     reach = np.maximum.accumulate(ends)
-    begins = np.concatenate(([0], reach[:-1]))
-    room = starts - begins
+    ahead = np.concatenate((np.zeros(1, np.int64), reach))  # where each gap begins, and the rest
+    inside = (ahead + start) % page_bytes
+    crosses = inside + size_bytes > page_bytes
+    begins = np.where(crosses, ahead + page_bytes - inside, ahead)
+    room = starts - begins[:-1]
     fits = np.flatnonzero(room >= size_bytes)
     if not len(fits):
-        return int(reach[-1])
+        return int(begins[-1])
     return int(begins[fits[np.argmin(room[fits])]])

@@ -39,11 +39,22 @@ Chooser = Callable[[Node, Sequence[TensorSpec]], Emission | None]
 """What a card has for a node beside the common kernels: the node, the specs of its inputs."""
 
 
-def lay_out(expanded: Expanded, choose: Chooser, card: Target = LEAST) -> Layout:
-    """The steps of a graph that is served, on a card that promises so much."""
+def lay_out(
+    expanded: Expanded, choose: Chooser, card: Target = LEAST, page_bytes: int = 0
+) -> Layout:
+    """The steps of a graph that is served, on a card that promises so much.
+
+    Args:
+        page_bytes: the card gives memory in pieces of this size, so nothing lies across a multiple
+            of it; 0 where it is one piece.
+
+    Raises:
+        EngineError: `task_refused` for a tensor, or what a step takes beside, that is larger.
+    """
     graph = expanded.graph
     with written_for(card):
-        return _Compiler(graph, graph.specs(), choose, expanded.origins).layout()
+        made = _Compiler(graph, graph.specs(), choose, expanded.origins, page_bytes)
+        return made.layout()
 
 
 def require_served(
@@ -107,22 +118,39 @@ class _Compiler:
     specs: tuple[TensorSpec, ...]
     choose: Chooser
     origins: tuple[int, ...]
+    page_bytes: int = 0
     places: dict[int, tuple[int, int]] = field(default_factory=dict)
     """First byte in the block and length of every stored value."""
     size_bytes: int = 0
 
     def _take(self, nbytes: int) -> int:
+        size_bytes = -(-nbytes // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
+        if self.page_bytes:
+            if size_bytes > self.page_bytes:
+                reason = f"{nbytes} bytes in one piece, the card gives {self.page_bytes} at most"
+                raise EngineError("task_refused", reason=reason)
+            inside = self.size_bytes % self.page_bytes
+            if inside + size_bytes > self.page_bytes:
+                self.size_bytes += self.page_bytes - inside
         place = self.size_bytes
-        self.size_bytes += -(-nbytes // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
+        self.size_bytes += size_bytes
         return place
+
+    def _require_pages(self) -> None:
+        largest = max((spec.nbytes for spec in self.specs), default=0)
+        if self.page_bytes and largest > self.page_bytes:
+            reason = f"a tensor of {largest} bytes, the card gives {self.page_bytes} at most"
+            raise EngineError("task_refused", reason=reason)
 
     def layout(self) -> Layout:
         graph = self.graph
-        plan = plan_memory(graph)
+        self._require_pages()
         inputs = tuple(self._take(spec.nbytes) for spec in graph.inputs)
         outputs = tuple(self._take(spec.nbytes) for spec in graph.output_specs())
         constants = tuple(self._take(constant.spec.nbytes) for constant in graph.constants)
-        arena = self._take(plan.arena_bytes)
+        arena = self.size_bytes
+        plan = plan_memory(graph, self.page_bytes, arena)
+        self.size_bytes += -(-plan.arena_bytes // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
         before = (*inputs, *constants)
         for value, base in enumerate(plan.bases):
             if base < len(before):

@@ -42,7 +42,12 @@ def keeps_small_numbers(machine: Machine) -> bool:
         graph = builder.build(
             [builder.add("formula", [x, y], tree=call_formula(name)) for name in names]
         )
-        plain = lay_out(require_served(graph), lambda node, specs: None, Target(ordered=True))
+        plain = lay_out(
+            require_served(graph),
+            lambda node, specs: None,
+            Target(ordered=True),
+            machine.page_bytes,
+        )
         program = CardProgram(machine, plain)
         outputs = [np.empty((6, 6), np.float32) for _ in names]
         pool = Pool(1)
@@ -87,12 +92,13 @@ def compile_card(graph: Graph, machine: Machine, numeric_class: str = "float32")
             reason = "class exact serves integers and bool only: small numbers become zero here"
             raise EngineError("task_refused", reason=reason)
         exact = replace(LEAST, ordered=True)
-        ordered = lay_out(expanded, lambda node, specs: None, exact)
+        ordered = lay_out(expanded, lambda node, specs: None, exact, machine.page_bytes)
         _require_none_refused(machine, ordered)
         return CardProgram(machine, ordered)
-    layout = lay_out(expanded, choose)
+    layout = lay_out(expanded, choose, page_bytes=machine.page_bytes)
     if machine.refused and _refused(machine, layout):
-        layout = lay_out(expanded, lambda node, specs: None)  # kernels of another make
+        # Kernels of another make.
+        layout = lay_out(expanded, lambda node, specs: None, page_bytes=machine.page_bytes)
         _require_none_refused(machine, layout)
     return CardProgram(machine, layout)
 

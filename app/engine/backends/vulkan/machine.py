@@ -13,7 +13,7 @@ from app.engine.backends.card.steps import ALIGNMENT_BYTES
 from app.engine.backends.vulkan.device import Device, choose
 from app.engine.backends.vulkan.instance import Instance
 from app.engine.backends.vulkan.loader import library
-from app.engine.backends.vulkan.memory import Block
+from app.engine.backends.vulkan.memory import Block, Space
 from app.engine.backends.vulkan.recording import Commands, Pipelines, Queue
 from gpugoblin.catalog.spec import Array
 from gpugoblin.errors import EngineError
@@ -52,7 +52,9 @@ class Machine:
         self.device = Device(choose(self.instance, uuid))
         self.pipelines = Pipelines(self.device)
         self.queue = Queue(self.device)
-        self.block: Block | None = None
+        self.block: Space | None = None
+        self.page_bytes = _page_bytes(self.device.limits.allocation_bytes)
+        """What is allocated at once, at most."""
         self.tenant: object | None = None
         """The program that ran in the block last: its constants still lie there."""
         self.refused: frozenset[str] = frozenset()
@@ -95,14 +97,19 @@ class Machine:
             del self._users[key]
             self.pipelines.destroy(self._compiled.pop(key))
 
-    def hold(self, size_bytes: int) -> Block:
-        """The block for tensors, of at least this size. Its contents are not kept.
+    def hold(self, size_bytes: int) -> Space:
+        """The block for tensors, of at least this size, in pages. Its contents are not kept.
 
         Raises:
             MemoryError: the card has not that much.
         """
         held = self.block
-        if held is not None and held.size_bytes >= size_bytes:
+        is_whole = held is not None and size_bytes <= held.page_bytes
+        if (
+            held is not None
+            and held.size_bytes >= size_bytes
+            and (is_whole or held.page_bytes == self.page_bytes)
+        ):
             return held
         if held is not None:
             held.close()  # the old one goes before the new one comes
@@ -110,7 +117,7 @@ class Machine:
         if size_bytes > self.device.budget_bytes():
             raise MemoryError
         try:
-            self.block = Block(self.device, size_bytes)
+            self.block = Space(self.device, size_bytes, self.page_bytes)
         except EngineError as cause:
             if cause.code == "card_memory":
                 raise MemoryError from cause
@@ -133,7 +140,7 @@ class Machine:
         finally:
             commands.close()
 
-    def upload(self, block: Block, tensors: Sequence[tuple[int, Array]]) -> None:
+    def upload(self, block: Space, tensors: Sequence[tuple[int, Array]]) -> None:
         """Puts arrays at places of the block, as many at once as the staging memory holds."""
         stage, filled = self._staging, 0
         copies: list[tuple[Block, int, Block, int, int]] = []
@@ -146,13 +153,13 @@ class Machine:
                     filled, copies = 0, []
                 size = min(flat.size - done, stage.size_bytes - filled)
                 stage.bytes[filled : filled + size] = flat[done : done + size]
-                copies.append((stage, filled, block, place + done, size))
+                copies.append((stage, filled, *block.find(place + done), size))
                 filled = min(stage.size_bytes, _aligned(filled + size))
                 done += size
         if copies:
             self._now(copies)
 
-    def download(self, block: Block, tensors: Sequence[tuple[int, Array]]) -> None:
+    def download(self, block: Space, tensors: Sequence[tuple[int, Array]]) -> None:
         """Fills C-contiguous arrays from places of the block."""
         stage, filled = self._staging, 0
         pending: list[tuple[Array, int, int, int]] = []
@@ -170,22 +177,28 @@ class Machine:
         if pending:
             self._fetch(block, pending)
 
-    def _fetch(self, block: Block, pending: Sequence[tuple[Array, int, int, int]]) -> None:
+    def _fetch(self, block: Space, pending: Sequence[tuple[Array, int, int, int]]) -> None:
         stage = self._staging
-        self._now([(block, place, stage, into, size) for _, place, into, size in pending])
+        self._now([(*block.find(place), stage, into, size) for _, place, into, size in pending])
         for part, _, into, size in pending:
             part[...] = stage.bytes[into : into + size]
 
     def close(self) -> None:
         """Waits for the card and gives everything back."""
         library.vkDeviceWaitIdle(self.device.handle)
-        for block in (self._staging, self.block):
-            if block is not None:
-                block.close()
+        self._staging.close()
+        if self.block is not None:
+            self.block.close()
         self.queue.close()
         self.pipelines.close()
         self.device.close()
         self.instance.close()
+
+
+def _page_bytes(allocation_bytes: int) -> int:
+    """With room for what a driver adds to an allocation."""
+    left = allocation_bytes - min(MIB, allocation_bytes // 16)
+    return left // ALIGNMENT_BYTES * ALIGNMENT_BYTES
 
 
 def _aligned(size_bytes: int) -> int:

@@ -14,7 +14,7 @@ from app.engine.backends.vulkan.loader import Structures, constant, ffi, library
 from gpugoblin.catalog.spec import Array
 from gpugoblin.errors import EngineError
 
-__all__ = ["Block"]
+__all__ = ["Block", "Space"]
 
 _USAGE: Final = (
     "VK_BUFFER_USAGE_STORAGE_BUFFER_BIT",
@@ -104,6 +104,43 @@ class Block:
         if self._memory is not None:
             library.vkFreeMemory(self._device.handle, self._memory, ffi.NULL)
             self._memory = None
+
+
+class Space:
+    """Memory of one range of places over as many allocations as it takes, until `close`.
+
+    Args:
+        page_bytes: of each but the last. Nothing that is addressed may lie across two of them.
+
+    Raises:
+        EngineError: `card_memory`, `card_failed`.
+    """
+
+    def __init__(self, device: Device, size_bytes: int, page_bytes: int) -> None:
+        self.size_bytes = size_bytes
+        self.page_bytes = page_bytes
+        self.pages: list[Block] = []
+        try:
+            for start in range(0, max(1, size_bytes), page_bytes):
+                self.pages.append(Block(device, min(page_bytes, size_bytes - start)))
+        except BaseException:
+            self.close()
+            raise
+
+    def find(self, place: int) -> tuple[Block, int]:
+        """The allocation of a place, and the first byte in it."""
+        return self.pages[place // self.page_bytes], place % self.page_bytes
+
+    def address(self, place: int) -> int:
+        """What a kernel reaches it by. An empty tensor may lie behind the end."""
+        page = min(place // self.page_bytes, len(self.pages) - 1)
+        return self.pages[page].address + place - page * self.page_bytes
+
+    def close(self) -> None:
+        """Frees all; nothing on the card may use them any more."""
+        for page in self.pages:
+            page.close()
+        self.pages.clear()
 
 
 def _memory_type(device: Device, allowed: int, visible: bool) -> int:

@@ -20,7 +20,7 @@ from app.engine.backends.card.kernel import MAX_PUSHED
 from app.engine.backends.card.stages import Stage
 from app.engine.backends.card.steps import ERROR_SLOT_BYTES, CardStep, Layout, first_error
 from app.engine.backends.vulkan.machine import Machine
-from app.engine.backends.vulkan.memory import Block
+from app.engine.backends.vulkan.memory import Block, Space
 from app.engine.backends.vulkan.recording import Commands
 from app.engine.context import Context
 from gpugoblin.catalog.spec import Array, TensorSpec
@@ -41,7 +41,7 @@ class CardProgram:
     layout: Layout
     arena_bytes: int = 0
     position: int = -1
-    _block: Block | None = None
+    _block: Space | None = None
     _rate: float = 0.0
     _segments: list[tuple[Commands, float]] = field(default_factory=list)
     _names: list[tuple[str, ...]] = field(default_factory=list)
@@ -162,7 +162,7 @@ class CardProgram:
         context.begin_step(weight / total)
         context.blocks(1, lambda block: None)
 
-    def _require_no_error(self, block: Block) -> None:
+    def _require_no_error(self, block: Space) -> None:
         place, count = self.layout.errors
         if not count:
             return
@@ -175,7 +175,7 @@ class CardProgram:
 
     # -- recording -----------------------------------------------------------------------------
 
-    def _record(self, block: Block) -> None:
+    def _record(self, block: Space) -> None:
         self._forget()
         for step in self.layout.steps:
             for stage, _ in step.stages:
@@ -214,15 +214,17 @@ class CardProgram:
             weight += step.weight
         commands.barrier()
         for source, target, size in self.layout.copies:
-            commands.copy(block, source, block, target, size)
+            if not size:
+                continue
+            commands.copy(*block.find(source), *block.find(target), size)
         commands.barrier()
         self._end(commands, weight, names)
 
-    def _begin(self, block: Block | None) -> Commands:
+    def _begin(self, block: Space | None) -> Commands:
         commands = Commands(self.machine.device, self.machine.pipelines)
         place, count = self.layout.errors
         if block is not None and count:
-            commands.fill(block, place, ERROR_SLOT_BYTES * count)
+            commands.fill(*block.find(place), ERROR_SLOT_BYTES * count)
             commands.barrier()
         return commands
 
@@ -285,8 +287,8 @@ def _touch(one: tuple[int, int], other: tuple[int, int]) -> bool:
 class _Tables:
     """The addresses of the stages that have too many to be pushed."""
 
-    def __init__(self, machine: Machine, block: Block, steps: Sequence[CardStep]) -> None:
-        self._base = block.address
+    def __init__(self, machine: Machine, block: Space, steps: Sequence[CardStep]) -> None:
+        self._space = block
         wide = [places for step in steps for _, places in step.stages if len(places) > MAX_PUSHED]
         self.block: Block | None = None
         self._filled = 0
@@ -294,7 +296,7 @@ class _Tables:
             self.block = Block(machine.device, 8 * sum(map(len, wide)), visible=True)
 
     def addresses(self, places: Sequence[tuple[int, int]]) -> list[int]:
-        found = [self._base + start for start, _ in places]
+        found = [self._space.address(start) for start, _ in places]
         if len(found) <= MAX_PUSHED or self.block is None:
             return found
         start, stop = self._filled, self._filled + 8 * len(found)

@@ -46,7 +46,7 @@ def test_memory_of_a_task() -> None:
     big = replace(AMD, allocation_bytes=1 << 40)
     share = settings(**{"card_memory.most_percent": 50})
     assert card_memory_bytes(share, big) == big.memory_bytes // 2
-    assert card_memory_bytes(share, AMD) == AMD.allocation_bytes
+    assert card_memory_bytes(share, AMD) == AMD.memory_bytes // 2, "over several allocations"
     small = settings(**{"processor.memory_bytes": 1 << 26})
     assert card_memory_bytes(small, SOFTWARE) == 1 << 26
 

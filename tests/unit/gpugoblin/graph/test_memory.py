@@ -23,9 +23,11 @@ def chain(length: int, *shape: int) -> Graph:
     return builder.build([value])
 
 
-def run_in_arena(graph: Graph, inputs: list[Array]) -> list[Array]:
+def run_in_arena(
+    graph: Graph, inputs: list[Array], page_bytes: int = 0, start: int = 0
+) -> list[Array]:
     """Runs a graph with every intermediate at its planned place, the arena poisoned before."""
-    plan = plan_memory(graph)
+    plan = plan_memory(graph, page_bytes, start)
     specs = graph.specs()
     arena = np.full(plan.arena_bytes, 0xA5, np.uint8)
     outputs = [np.zeros(align(spec.nbytes) + 1, np.uint8) for spec in graph.output_specs()]
@@ -163,3 +165,22 @@ def test_a_large_random_graph_stays_near_its_live_set(nodes: int) -> None:
         for step in range(len(graph.nodes))
     )
     assert plan_memory(graph).arena_bytes <= 1.05 * alive
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data(), start=st.integers(0, 40).map(lambda count: count * 64))
+def test_with_pages_nothing_lies_across_two(data: st.DataObject, start: int) -> None:
+    graph = data.draw(graphs())
+    inputs = data.draw(inputs_of(graph))
+    specs = graph.specs()
+    page_bytes = max((align(spec.nbytes) for spec in specs), default=0) or 64
+    plan = plan_memory(graph, page_bytes, start)
+    for value, offset in plan.offsets.items():
+        size_bytes = align(specs[value].nbytes)
+        if size_bytes:
+            first, last = start + offset, start + offset + size_bytes - 1
+            assert first // page_bytes == last // page_bytes
+    for found, wanted in zip(
+        run_in_arena(graph, inputs, page_bytes, start), interpret(graph, inputs), strict=True
+    ):
+        np.testing.assert_array_equal(found, wanted)

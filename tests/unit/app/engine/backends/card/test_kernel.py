@@ -18,7 +18,7 @@ def ran(machine: Machine, kernel: Kernel, *tensors: Array, groups: int = 1) -> l
     machine.upload(block, [(4096 * place, array) for place, array in enumerate(tensors)])
     key = machine.claim(kernel.words())
     commands = Commands(machine.device, machine.pipelines)
-    addresses = [block.address + 4096 * place for place in range(len(tensors))]
+    addresses = [block.address(4096 * place) for place in range(len(tensors))]
     commands.dispatch(machine.pipeline(key), (groups, 1, 1), addresses)
     commands.barrier()
     commands.end()

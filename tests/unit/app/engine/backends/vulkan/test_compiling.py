@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -7,7 +9,7 @@ from app.engine.backends.card.layout import require_served
 from app.engine.backends.vulkan.compiling import compile_card, keeps_small_numbers
 from app.engine.backends.vulkan.machine import Machine, kernel_name
 from gpugoblin.catalog.formula_build import call_formula
-from gpugoblin.catalog.spec import TensorSpec
+from gpugoblin.catalog.spec import Array, TensorSpec
 from gpugoblin.errors import EngineError
 from gpugoblin.graph.builder import GraphBuilder
 from tests.helpers.card_graphs import graph_of, require_right, run_graph
@@ -88,3 +90,57 @@ def test_a_kernel_that_lost_the_card_is_not_used(
             compile_card(graph, machine)
         assert raised.value.code == "task_refused"
         assert "lost this card" in str(raised.value)
+
+
+@pytest.fixture
+def small_pages(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> int:
+    """As on a card that gives memory in small pieces only."""
+    monkeypatch.setattr(machine, "page_bytes", 8192)
+    return 8192
+
+
+def test_a_task_over_several_allocations(machine: Machine, small_pages: int) -> None:
+    """Inputs, a constant, intermediates, error slots, outputs and a copy, in many pages."""
+    rng = np.random.default_rng(5)
+    arrays = [rng.standard_normal((40, 45)).astype(np.float32) for _ in range(2)]
+    indices = rng.integers(0, 40, 11).astype(np.int32)
+    builder = GraphBuilder()
+    a, b = (builder.input(TensorSpec("float32", (40, 45))) for _ in range(2))
+    rows = builder.input(TensorSpec("int32", (11,)))
+    weight = builder.constant(rng.standard_normal((45, 44)).astype(np.float32))
+    total = builder.add("formula", [a, b], tree=call_formula("add"))
+    product = builder.add("matmul", [total, weight])
+    turned = builder.add("permute", [product], axes=(1, 0))
+    back = builder.add("permute", [turned], axes=(1, 0))
+    chosen = builder.add("gather", [builder.add("softmax", [back], axis=1), rows], axis=0)
+    graph = builder.build([chosen, product, a, product])
+    program = compile_card(graph, machine)
+    assert program.private_bytes > 4 * small_pages
+    places = [place for step in program.layout.steps for _, each in step.stages for place in each]
+    assert {first // small_pages for first, _ in places} >= {0, 1, 2, 3}
+    program.release()
+    require_right(machine, graph, [*arrays, indices])
+
+
+@pytest.mark.parametrize(
+    ("operator", "array", "attributes"),
+    [
+        ("reduce", np.arange(2000, dtype=np.float32), {"axes": (0,), "function": "sum"}),
+        ("topk", np.arange(600, dtype=np.float32) % 7, {"axis": 0, "k": 5, "largest": True}),
+        ("scan_reduce", np.ones(1500, np.int32), {"axis": 0, "function": "sum"}),
+    ],
+)
+def test_kernels_with_room_of_their_own_in_small_pages(
+    machine: Machine, small_pages: int, operator: str, array: Array, attributes: Any
+) -> None:
+    graph = graph_of(operator, [array], **attributes)
+    assert array.nbytes <= small_pages
+    require_right(machine, graph, [array])
+
+
+def test_a_tensor_larger_than_a_page_is_refused(machine: Machine, small_pages: int) -> None:
+    graph = graph_of("flip", [np.zeros(small_pages // 4 + 1, np.float32)], axes=(0,))
+    with pytest.raises(EngineError) as raised:
+        compile_card(graph, machine)
+    assert raised.value.code == "task_refused"
+    assert str(small_pages) in str(raised.value)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.engine.backends.vulkan.memory import Block
+from app.engine.backends.vulkan.memory import Block, Space
 from gpugoblin.errors import EngineError
 from tests.helpers.cards import OpenCard
 
@@ -30,4 +30,23 @@ def test_blocks_have_addresses_of_their_own(card: OpenCard) -> None:
 def test_block_larger_than_the_card_allows(card: OpenCard) -> None:
     with pytest.raises(EngineError) as raised:
         Block(card.device, card.device.limits.allocation_bytes + 1)
+    assert raised.value.code == "card_memory"
+
+
+def test_a_space_is_several_allocations(card: OpenCard) -> None:
+    space = Space(card.device, 10_000, 4096)
+    assert [page.size_bytes for page in space.pages] == [4096, 4096, 1808]
+    for place, page in ((0, 0), (4095, 0), (4096, 1), (9999, 2)):
+        block, inside = space.find(place)
+        assert (block, inside) == (space.pages[page], place - 4096 * page)
+        assert space.address(place) == block.address + inside
+    assert space.address(12_288) == space.pages[2].address + 4096  # empty, behind the end
+    space.close()
+    space.close()
+
+
+def test_a_space_that_the_card_does_not_give_leaves_nothing(card: OpenCard) -> None:
+    much = card.device.limits.allocation_bytes + 1
+    with pytest.raises(EngineError) as raised:
+        Space(card.device, 4096 + much, much)
     assert raised.value.code == "card_memory"

@@ -118,7 +118,9 @@ def test_wrong_index_names_its_node(machine: Machine) -> None:
 
 
 def test_memory_that_is_not_there(machine: Machine) -> None:
-    program = compile_card(graph_of("iota", [], count=2**31 - 1), machine)
+    builder = GraphBuilder()
+    many = [builder.add("iota", [], count=2**27 + number) for number in range(128)]
+    program = compile_card(builder.build(many), machine)  # 128 GiB
     with pytest.raises(MemoryError):
         program.prepare()
 
