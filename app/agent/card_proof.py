@@ -145,6 +145,8 @@ class CardProof:
 
     def failed(self, error: EngineError) -> None:
         """Remembers why an engine of this card ended, where that says something about the card."""
+        if not self._key:  # it ended before it was ready: nothing is known of its driver
+            return
         if error.code in LIES:
             self._change(proven_s=0.0, fault=error.what[:1000], fix=error.next_step[:1000])
         elif error.code == "card_lost":

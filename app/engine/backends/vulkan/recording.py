@@ -22,6 +22,9 @@ __all__ = ["PUSH_BYTES", "Commands", "Pipelines", "Queue"]
 PUSH_BYTES: Final = 128
 """What every card has."""
 
+MOST_CACHED: Final = 256
+"""Kernels that a driver keeps beside those that are in use: a working engine compiles many more."""
+
 HEADER: Final = struct.Struct("<IIII16s")
 """How each export begins: its own length, its version, vendor, device, and the driver's mark."""
 
@@ -47,6 +50,7 @@ class Pipelines:
             "making a pipeline layout",
         )
         self.layout = found[0]
+        self._given, self._compiled = b"", 0
         self._cache = _made_cache(device, b"")
 
     def load(self, compiled: bytes) -> bool:
@@ -56,10 +60,15 @@ class Pipelines:
         """
         if not _is_own(self._device, compiled):
             return False
-        loaded = _made_cache(self._device, compiled)
-        library.vkDestroyPipelineCache(self._device.handle, self._cache, ffi.NULL)
-        self._cache = loaded
+        self._given = compiled
+        self._begin_again()
         return True
+
+    def _begin_again(self) -> None:
+        """The driver adds whatever is compiled to its cache: back to what was given."""
+        fresh = _made_cache(self._device, self._given)
+        library.vkDestroyPipelineCache(self._device.handle, self._cache, ffi.NULL)
+        self._cache, self._compiled = fresh, 0
 
     def export(self) -> bytes:
         """All kernels that were compiled, as this driver writes them."""
@@ -77,6 +86,9 @@ class Pipelines:
         Raises:
             EngineError: `card_failed`, `card_memory`.
         """
+        if self._compiled == MOST_CACHED:
+            self._begin_again()
+        self._compiled += 1
         make = Structures()
         # With the sign of zero kept NVIDIA's driver joins no product with a sum: half the speed.
         if self._device.card.software or not loose(words):

@@ -6,6 +6,8 @@ import pytest
 
 from app.engine.backends.card.kernel import Kernel
 from app.engine.backends.card.stages import stage
+from app.engine.backends.vulkan import recording
+from app.engine.backends.vulkan.device import Device
 from app.engine.backends.vulkan.memory import Block
 from app.engine.backends.vulkan.recording import HEADER, Commands, Pipelines, Queue
 from tests.helpers.cards import OpenCard
@@ -71,3 +73,24 @@ def test_exported_kernels_are_taken_back_and_nobody_elses(pipelines: Pipelines) 
         assert not pipelines.load(bytes(damaged))
     assert not pipelines.load(exported[: HEADER.size - 1])
     assert not pipelines.load(b"")
+
+
+def test_what_the_driver_keeps_does_not_grow_without_end(
+    pipelines: Pipelines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.engine.backends.vulkan.recording.MOST_CACHED", 2)
+    made: list[bytes] = []
+    real = recording._made_cache
+
+    def counted(device: Device, data: bytes) -> object:
+        made.append(data)
+        return real(device, data)
+
+    monkeypatch.setattr("app.engine.backends.vulkan.recording._made_cache", counted)
+    exported = pipelines.export()
+    assert pipelines.load(exported)
+    kernel = Kernel(1, 32)
+    kernel.store(0, kernel.local(), kernel.number("uint32", 5))
+    for _ in range(5):
+        pipelines.compile(stage(kernel, 1).words)
+    assert made == [exported] * 3
