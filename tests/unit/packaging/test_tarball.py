@@ -46,6 +46,33 @@ def test_it_runs_with_a_python_that_is_there(tmp_path: Path, programs: Path) -> 
     assert run(link, programs).stdout == "['why', 'x y'] 1\n"
 
 
+def shim(path: Path, words: str) -> None:
+    path.write_text(f"#!/bin/sh\n{words}\n")
+    path.chmod(0o755)
+
+
+def test_programs_that_look_for_a_python_are_seen_through(tmp_path: Path) -> None:
+    """Those of pyenv stand in the path for every version, whether it is there or not."""
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    for version in ("3.13", "3.12", "3.11"):
+        shim(programs / f"python{version}", "exit 127")
+    shim(programs / f"python{VERSION}", f'exec "{sys.executable}" "$@"')
+    command = unpacked(tmp_path / "a", VERSION)
+    done = run(command, programs)
+    assert (done.stdout, done.stderr) == ("['why', 'x y'] 1\n", "")
+    chosen = os.path.realpath(command.parent / "bin" / "python")
+    assert chosen == os.path.realpath(sys.executable)
+
+
+def test_a_python_that_was_removed_is_replaced(tmp_path: Path, programs: Path) -> None:
+    command = unpacked(tmp_path / "a", VERSION)
+    link = command.parent / "bin" / "python"
+    link.parent.mkdir()
+    link.symlink_to("/nonexistent/python")
+    assert run(command, programs).stdout == "['why', 'x y'] 1\n"
+
+
 def test_without_one_it_says_what_is_missing(tmp_path: Path, programs: Path) -> None:
     command = unpacked(tmp_path / "a", "3.1")
     done = run(command, programs)
