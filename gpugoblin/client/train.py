@@ -7,6 +7,7 @@ a run that goes on; `gpugoblin.client.run` is the view of it, from any process.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final, cast
 
 import msgspec
@@ -114,11 +115,12 @@ def train(
     start = _resumed(resume, made)
     held = None
     if evaluation is not None:
-        held = _evaluation(
+        held, fixed = _evaluation(
             model, loss, parameters, data_set(evaluation, place, "evaluation"),
             evaluate_every or max(1, steps // 20), (patience, least_gain), rows,
-            _Arrays(link, place), seed,
+            _Arrays(link, place), seed, made,
         )  # fmt: skip
+        made = replace(made, fixed=fixed)
     elif patience or evaluate_every:
         raise _refused(place, "patience", patience, "it needs evaluation= data")
     return begin(
@@ -216,11 +218,12 @@ def _captured(
     parameters: Mapping[str, NumpyArray] | None,
     batch: Sequence[NumpyArray],
     place: Place,
+    beside: TrainModel | None = None,
 ) -> TrainModel:
     if is_torch(model):
-        return from_torch(model, loss, batch, place)
+        return from_torch(model, loss, batch, place, beside)
     if callable(model) and parameters is not None:
-        return from_function(model, parameters, batch, place)
+        return from_function(model, parameters, batch, place, beside)
     reason = f"it is a {type(model).__name__}" + ("" if parameters else " without parameters=")
     raise ClientError("model_not_trainable", line=place, reason=reason)
 
@@ -243,8 +246,10 @@ def _evaluation(
     rows: int,
     arrays: _Arrays,
     seed: int,
-) -> EvaluationSubmit:
-    """The loss on other data; a torch module is captured as it is in `eval()`."""
+    beside: TrainModel,
+) -> tuple[EvaluationSubmit, tuple[NumpyArray, ...]]:
+    """The loss on other data, with all fixed arrays; a torch module is captured as it is in
+    `eval()`. `beside`: what is trained."""
     rows = min(rows, examples.examples)
     place = arrays.place
 
@@ -256,21 +261,22 @@ def _evaluation(
         was_training = model.training
         model.eval()
         try:
-            made = from_torch(model, loss, batch, place)
+            made = from_torch(model, loss, batch, place, beside)
         finally:
             model.train(was_training)
     else:
-        made = _captured(model, loss, parameters, batch, place)
+        made = _captured(model, loss, parameters, batch, place, beside)
     parts = examples.examples // rows
     keys = np.empty((parts, 2), np.int64)
     keys[:, 0], keys[:, 1] = seed, -1 - np.arange(parts)
     keyed = any(slot.kind == "key" for slot in made.slots)
-    return EvaluationSubmit(
+    wanted = EvaluationSubmit(
         graph=encode(made.graph), slots=made.slots,
         data=tuple(arrays.known(source) for source in examples.sources), every=every,
         keys=arrays.send(keys.reshape(-1)) if keyed else None,
         patience=patience[0], least=patience[1],
     )  # fmt: skip
+    return wanted, made.fixed
 
 
 class _Arrays:

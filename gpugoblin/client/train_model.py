@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from gpugoblin.catalog.spec import Array as NumpyArray
 from gpugoblin.errors import CaptureError, ClientError
 from gpugoblin.graph.builder import GraphBuilder
 from gpugoblin.graph.ir import Graph
+from gpugoblin.hashing import JOB, digest
 from gpugoblin.wire.messages.training import GraphSlot, NamedTensor
 
 __all__ = ["TrainModel", "from_function", "from_torch", "is_torch"]
@@ -36,6 +37,7 @@ class TrainModel:
         slots: what its inputs are. updates: which inputs those outputs become.
         tensors: the model's own, by name, in flat arrays.
         flat: those arrays by kind. fixed: flat arrays of what never changes.
+        constants: where in them each is, by dtype, shape and hash.
     """
 
     graph: Graph
@@ -44,18 +46,31 @@ class TrainModel:
     tensors: tuple[NamedTensor, ...]
     flat: Mapping[str, NumpyArray]
     fixed: tuple[NumpyArray, ...]
+    constants: Mapping[tuple[str, tuple[int, ...], str], GraphSlot] = field(default_factory=dict)
 
 
 class _Layout:
-    """Tensors on their way into flat arrays."""
+    """Tensors on their way into flat arrays; with `beside` into those of a model that is trained,
+    whose tensors are where they are there."""
 
-    def __init__(self) -> None:
+    def __init__(self, beside: TrainModel | None = None) -> None:
         self._parts: dict[str, list[NumpyArray]] = {"parameter": [], "buffer": [], "count": []}
         self._fixed: dict[str, list[NumpyArray]] = {}
         self.tensors: list[NamedTensor] = []
+        self.constants: dict[tuple[str, tuple[int, ...], str], GraphSlot] = {}
+        self._known: dict[str, NamedTensor] | None = None
+        if beside is not None:
+            self._known = {one.name: one for one in beside.tensors}
+            self._fixed = {str(one.dtype): [one] for one in beside.fixed}
+            self.constants = dict(beside.constants)
 
     def own(self, kind: Any, name: str, array: NumpyArray) -> GraphSlot:
-        """A tensor of the model that changes."""
+        """A tensor of the model that changes; an empty kind: none that does."""
+        if self._known is not None:
+            known = self._known.get(name[:1024])
+            return GraphSlot(known.kind, 0, known.offset) if known else self.constant(array)
+        if not kind:
+            return self.constant(array)
         offset = sum(part.size for part in self._parts[kind])
         self._parts[kind].append(array.reshape(-1))
         self.tensors.append(NamedTensor(kind, name[:1024], offset, tuple(array.shape)))
@@ -63,6 +78,13 @@ class _Layout:
 
     def constant(self, array: NumpyArray) -> GraphSlot:
         """A tensor that never changes."""
+        array = np.ascontiguousarray(array)
+        name = (str(array.dtype), array.shape, digest(JOB, [array.tobytes()]))
+        if name not in self.constants:
+            self.constants[name] = self._new(array)
+        return self.constants[name]
+
+    def _new(self, array: NumpyArray) -> GraphSlot:
         group = self._fixed.setdefault(str(array.dtype), [])
         offset = sum(part.size for part in group)
         group.append(array.reshape(-1))
@@ -90,13 +112,16 @@ def is_torch(model: object) -> bool:
 
 
 def from_torch(
-    model: Any, loss: Callable[..., Any] | None, batch: Sequence[NumpyArray], place: Place
-) -> TrainModel:
+    model: Any, loss: Callable[..., Any] | None, batch: Sequence[NumpyArray], place: Place,
+    beside: TrainModel | None = None,
+) -> TrainModel:  # fmt: skip
     """The loss of a torch module on a batch, captured in a child process.
 
     Args:
         loss: see `gg.train`; None: the module itself gives the loss.
         batch: an example of a micro-batch.
+        beside: what is trained, where this is its evaluation: running statistics, which an
+            evaluation reads and does not write, are those of the training.
 
     Raises:
         CaptureError: as `gg.capture`.
@@ -118,7 +143,7 @@ def from_torch(
         for name, tensor in step.named_parameters(remove_duplicate=False)
         if tensor.requires_grad
     }
-    layout, slots, numbers = _Layout(), [], {}
+    layout, slots, numbers = _Layout(beside), [], {}
     for number, (one, spec) in enumerate(zip(found.inputs, found.graph.inputs, strict=True)):
         if one.part:
             raise ClientError(
@@ -135,7 +160,7 @@ def from_torch(
         else:
             array = found.weights[one.name].astype(DTYPES[spec.dtype], copy=False)
             kind = _kind(one, spec, trained, found.updates)
-            slots.append(layout.own(kind, name, array) if kind else layout.constant(array))
+            slots.append(layout.own(kind, name, array))
     graph, slots = _all_data(found.graph, slots, batch)
     return _made(graph, slots, [numbers[name] for name in found.updates], layout, place)
 
@@ -210,8 +235,9 @@ def _made(
         reason = "it has no parameter that the loss reads and that may be trained"
         raise ClientError("model_not_trainable", line=place, reason=reason)
     return TrainModel(
-        graph, tuple(slots), tuple(updates), tuple(layout.tensors), layout.flat(), layout.fixed()
-    )
+        graph, tuple(slots), tuple(updates), tuple(layout.tensors), layout.flat(), layout.fixed(),
+        layout.constants,
+    )  # fmt: skip
 
 
 def from_function(
@@ -219,6 +245,7 @@ def from_function(
     parameters: Mapping[str, NumpyArray],
     batch: Sequence[NumpyArray],
     place: Place,
+    beside: TrainModel | None = None,
 ) -> TrainModel:
     """The loss of a function of lazy arrays: `loss(parameters, *batch)`.
 
@@ -239,7 +266,7 @@ def from_function(
         told = spec or type(found).__name__
         raise ClientError("loss_refused", line=place, found=told)
     made = lower([found.value])
-    layout, slots = _Layout(), []
+    layout, slots = _Layout(beside), []
     names = {f"parameter {name}": name for name in weights}
     for source in made.sources:
         if isinstance(source, MemorySource):

@@ -55,7 +55,8 @@ class MicroBatch:
             drawn from, the flat fixed arrays. outputs: the loss (1,), the flat gradient, then the
             flat buffers and counts as the program leaves them.
         carried: kinds that are there, in order.
-        data, fixed: how many there are. keyed: whether random numbers are drawn.
+        data: how many there are. keyed: whether random numbers are drawn.
+        fixed: the numbers of the fixed arrays that it reads, in order.
         rows: examples of one micro-batch.
     """
 
@@ -63,7 +64,7 @@ class MicroBatch:
     carried: tuple[SlotKind, ...]
     data: int
     keyed: bool
-    fixed: int
+    fixed: tuple[int, ...]
     rows: int
 
 
@@ -140,8 +141,6 @@ class _Packed:
         }
         if list(self.data) != list(range(len(self.data))):
             raise _refuse("the data arrays that the loss reads are not numbered from 0")
-        if list(self.fixed) != list(range(len(self.fixed))):
-            raise _refuse("the fixed arrays that the loss reads are not numbered from 0")
 
     def tensor(self, slot: Slot, spec: TensorSpec) -> int:
         if slot.kind == "data":
@@ -196,7 +195,7 @@ def micro_batch(loss: Graph, slots: Sequence[Slot], updates: Sequence[int] = ())
         outputs.append(_laid_out(builder, kept, _size(loss, slots, kind), lambda first, _: first))
     return MicroBatch(
         builder.build(outputs), packed.carried, len(packed.data), packed.key is not None,
-        len(packed.fixed), _rows(loss, slots),
+        tuple(packed.fixed), _rows(loss, slots),
     )  # fmt: skip
 
 
@@ -242,5 +241,5 @@ def loss_graph(loss: Graph, slots: Sequence[Slot]) -> MicroBatch:
         raise PlanError("loss_not_one_number", found=spec)
     return MicroBatch(
         builder.build([reshaped(builder, made[0], (1,))]), packed.carried, len(packed.data),
-        packed.key is not None, len(packed.fixed), _rows(loss, slots),
+        packed.key is not None, tuple(packed.fixed), _rows(loss, slots),
     )  # fmt: skip

@@ -78,5 +78,5 @@ def _micro_sources(micro: MicroBatch, number: int) -> tuple[Source, ...]:
         *(Source("carried", one) for one in range(carried)),
         *(Source("data", one, number) for one in range(micro.data)),
         *key,
-        *(Source("fixed", one, 0, spec.count) for one, spec in enumerate(flat)),
+        *(Source("fixed", one, 0, spec.count) for one, spec in zip(micro.fixed, flat, strict=True)),
     )

@@ -7,6 +7,7 @@ and the specs of its arrays: the same in every life of the node. Must not: read 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
@@ -22,12 +23,12 @@ from gpugoblin.optim.step import Optimizer
 from gpugoblin.optim.words import optimizer_of
 from gpugoblin.plan.microbatches import MicroBatch, Slot, loss_graph, micro_batch
 from gpugoblin.plan.order import Order
-from gpugoblin.plan.round_items import Evaluation, Stored
+from gpugoblin.plan.round_items import Stored
 from gpugoblin.plan.rounds import RoundsPlan
 from gpugoblin.plan.spec import Limits
 from gpugoblin.plan.whole_rounds import evaluation_of, groups_of, round_of
 from gpugoblin.wire.messages.training import EvaluationSubmit, GraphSlot, TrainingSubmit
-from server_stub.node.training.staging import Staging, staged_plan
+from server_stub.node.training.staging import Held, Program, Staging, staged_plan
 from server_stub.node.training.stepping import (
     Parameter,
     Stepping,
@@ -104,6 +105,17 @@ def _require_arrays(what: str, graph: Sequence[TensorSpec], given: Sequence[Tens
         raise PlanError("training_malformed", reason=reason)
 
 
+def _require_fixed(micro: MicroBatch, given: Sequence[TensorSpec]) -> None:
+    """What a graph reads of the fixed arrays is there."""
+    read = micro.graph.inputs[len(micro.graph.inputs) - len(micro.fixed) :]
+    for number, spec in zip(micro.fixed, read, strict=True):
+        if number >= len(given):
+            reason = f"fixed array {number} is read, {len(given)} were given"
+            raise PlanError("training_malformed", reason=reason)
+        if given[number].dtype != spec.dtype or given[number].count < spec.count:
+            raise NodeError("array_mismatch", number=number, wanted=spec, found=given[number])
+
+
 def make_plan(message: TrainingSubmit, arrays: ArraySpecs) -> RoundsPlan:
     """The plan of a training: whole, or in stages where the specs say so.
 
@@ -121,21 +133,27 @@ def staged(message: TrainingSubmit, arrays: ArraySpecs, limits: Limits) -> Round
     Raises:
         PlanError: `plan_layer_does_not_fit`, and as `whole_plan`.
     """
-    if message.evaluation is not None:
-        reason = "evaluation needs a model that an engine can hold"
-        raise PlanError("training_malformed", reason=reason)
     loss = graph_of(message.graph, message.numeric_class)
     slots = tuple(_slots(message.slots))
     micro = micro_batch(loss, slots, message.updates)
     _parameters(message, micro.graph.inputs[0].count)
     data = _specs(arrays.data)
-    _require_arrays("data", micro.graph.inputs[1 : 1 + micro.data], data)
+    first = len(micro.carried)
+    _require_arrays("data", micro.graph.inputs[first : first + micro.data], data)
+    _require_fixed(micro, _specs(arrays.fixed))
     names = {one.offset: one.name for one in message.tensors if one.kind == "parameter"}
+    wanted, held = message.evaluation, None
+    if wanted is not None:
+        found = _held(micro, message, wanted, arrays)
+        program = Program(found.graph, tuple(_slots(wanted.slots)))
+        held = Held(
+            program, wanted.every, found.parts, found.micro.rows, found.data, found.micro.keyed
+        )
     staging = Staging(
-        loss, slots, names, _optimizer(message), message.clip_norm, message.batch // message.micro,
-        message.micro, message.steps, message.first_step,
+        Program(loss, slots), message.updates, names, _optimizer(message), message.clip_norm,
+        message.batch // message.micro, message.micro, message.steps, message.first_step,
         Order(data[0].shape[0], message.batch, message.seed, message.shuffle), data,
-        _specs(arrays.fixed),
+        _specs(arrays.fixed), held,
     )  # fmt: skip
     return staged_plan(staging, limits)
 
@@ -156,6 +174,7 @@ def whole_plan(message: TrainingSubmit, arrays: ArraySpecs) -> RoundsPlan:
     data, fixed = _specs(arrays.data), _specs(arrays.fixed)
     first = len(micro.carried)
     _require_arrays("data", micro.graph.inputs[first : first + micro.data], data)
+    _require_fixed(micro, fixed)
     if micros > _MOST_MICROS:
         reason = f"a batch in {micros} micro-batches; at most {_MOST_MICROS} are possible"
         raise PlanError("training_malformed", reason=reason)
@@ -170,7 +189,9 @@ def whole_plan(message: TrainingSubmit, arrays: ArraySpecs) -> RoundsPlan:
     carried = (*micro.graph.inputs[:first], *state)
     held = None
     if message.evaluation is not None:
-        held = _evaluation(micro, message, message.evaluation, _specs(arrays.evaluated))
+        found = _held(micro, message, message.evaluation, arrays)
+        score = mean_of(found.parts)
+        held = evaluation_of(found.micro, score, message.evaluation.every, found.parts, found.data)
     return RoundsPlan(
         items=round_of(micro, sums, step_graph(stepping), len(carried), micros),
         stored=tuple(Stored(array, 0, spec) for array, spec in enumerate(carried)), flat=carried,
@@ -184,37 +205,39 @@ def whole_plan(message: TrainingSubmit, arrays: ArraySpecs) -> RoundsPlan:
     )  # fmt: skip
 
 
-def _evaluation(
-    of: MicroBatch, message: TrainingSubmit, wanted: EvaluationSubmit,
-    arrays: tuple[TensorSpec, ...],
-) -> Evaluation:  # fmt: skip
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """An evaluation as it was asked for: its loss, the task of a part of it, how many there are,
+    and its arrays."""
+
+    graph: Graph
+    micro: MicroBatch
+    parts: int
+    data: tuple[TensorSpec, ...]
+
+
+def _held(
+    of: MicroBatch, message: TrainingSubmit, wanted: EvaluationSubmit, arrays: ArraySpecs
+) -> _Held:
+    data = _specs(arrays.evaluated)
     graph = graph_of(wanted.graph, message.numeric_class)
     micro = loss_graph(graph, _slots(wanted.slots))
     first = len(micro.carried)
     specs = micro.graph.inputs
     if micro.carried != of.carried[:first] or specs[:first] != of.graph.inputs[:first]:
         raise PlanError("training_malformed", reason="evaluation reads what is not carried")
-    parts = _parts(message, wanted, micro, arrays)
-    return evaluation_of(micro, mean_of(parts), wanted.every, parts, arrays)
-
-
-def _parts(
-    message: TrainingSubmit, wanted: EvaluationSubmit, micro: MicroBatch,
-    arrays: tuple[TensorSpec, ...],
-) -> int:  # fmt: skip
-    """In how many parts an evaluation reads its data."""
-    first = len(micro.carried)
-    _require_arrays("evaluation", micro.graph.inputs[first : first + micro.data], arrays)
-    parts = arrays[0].shape[0] // micro.rows
+    _require_arrays("evaluation", specs[first : first + micro.data], data)
+    _require_fixed(micro, _specs(arrays.fixed))
+    parts = data[0].shape[0] // micro.rows
     if parts < 1:
-        raise PlanError("data_too_short", examples=arrays[0].shape[0], batch=micro.rows)
+        raise PlanError("data_too_short", examples=data[0].shape[0], batch=micro.rows)
     if parts > 256:
         reason = f"evaluation in {parts} parts; at most 256 are possible"
         raise PlanError("training_malformed", reason=reason)
     if wanted.every > message.steps:
         reason = f"evaluation every {wanted.every} of {message.steps} steps"
         raise PlanError("training_malformed", reason=reason)
-    return parts
+    return _Held(graph, micro, parts, data)
 
 
 @lru_cache(maxsize=16)

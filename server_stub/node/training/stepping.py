@@ -83,10 +83,11 @@ def sum_of(micro: MicroBatch, count: int) -> Graph:
     )
 
 
-def mean_of(count: int) -> Graph:
-    """The mean of `count` losses of shape (1,)."""
+def mean_of(count: int, shape: Sequence[int] = (1,)) -> Graph:
+    """The mean of `count` losses of one element each, as (1,)."""
     builder = GraphBuilder()
-    values = [builder.input(TensorSpec("float32", (1,))) for _ in range(count)]
+    spec = TensorSpec("float32", tuple(shape))
+    values = [reshaped(builder, builder.input(spec), (1,)) for _ in range(count)]
     return builder.build([_scaled(builder, _added(builder, values), count)])
 
 

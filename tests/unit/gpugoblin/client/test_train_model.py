@@ -136,3 +136,22 @@ def test_what_is_a_module() -> None:
     assert is_torch(nn.Linear(1, 1))
     assert not is_torch(lambda x: x)
     assert not is_torch(torch.zeros(1))
+
+
+def test_an_evaluation_reads_the_running_statistics_of_its_training() -> None:
+    model = nn.Sequential(nn.Linear(5, 4), nn.BatchNorm1d(4), nn.Linear(4, 3))
+    model[2].bias.requires_grad_(False)
+    made = from_torch(model, F.cross_entropy, (X, Y), NOWHERE)
+    model.eval()
+    held = from_torch(model, F.cross_entropy, (X, Y), NOWHERE, made)
+    places = {(one.kind, one.offset) for one in made.tensors}
+    own = {(one.kind, one.offset) for one in held.slots if one.kind in ("parameter", "buffer")}
+    assert own == {one for one in places if one[0] != "count"}
+    # What never changes is there once.
+    assert [one.tolist() for one in held.fixed] == [one.tolist() for one in made.fixed]
+    # A constant that only the evaluation has comes behind those of the training.
+    loss = lambda output, y: F.cross_entropy(output + torch.arange(3.0), y)  # noqa: E731 - short
+    other = from_torch(model, loss, (X, Y), NOWHERE, made)
+    assert [one.size for one in made.fixed] == [3]
+    for one, two in zip(made.fixed, other.fixed, strict=False):
+        assert np.array_equal(one, two[: one.size])
