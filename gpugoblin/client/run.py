@@ -165,7 +165,8 @@ class Run(Job):
         facts = {
             "optimizer": msgspec.json.decode(found.optimizer), "batch": found.batch,
             "micro": found.micro, "seed": found.seed, "shuffle": found.shuffle,
-            "assurance": "full", "name": self.name, "content": found.content,
+            "local_steps": found.local_steps, "assurance": "full", "name": self.name,
+            "content": found.content,
         }  # fmt: skip
         return Checkpoint(version, found.tensors, flat, tuple(state), facts)
 

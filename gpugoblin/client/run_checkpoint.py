@@ -67,6 +67,12 @@ class Checkpoint:
                 shapes = f"{mine[name].shape} and {theirs[name].shape}"
                 raise self._misfit(f"{name} is another tensor there ({shapes})")
 
+    def require_rounds(self, local_steps: int) -> None:
+        """Raises ClientError `checkpoint_misfit` unless its steps are counted in such rounds."""
+        mine = self.facts.get("local_steps", 1)
+        if mine != local_steps:
+            raise self._misfit(f"it is of a run with local_steps={mine}, not {local_steps}")
+
     def _misfit(self, reason: str) -> ClientError:
         return ClientError("checkpoint_misfit", path=self.path or "of the run", reason=reason)
 

@@ -33,7 +33,7 @@ from gpugoblin.optim.step import Optimizer
 from gpugoblin.optim.words import words_of
 from gpugoblin.wire.messages.job import JobInfo
 from gpugoblin.wire.messages.task import Constraints
-from gpugoblin.wire.messages.training import EvaluationSubmit, TrainingSubmit
+from gpugoblin.wire.messages.training import EvaluationSubmit, LocalRounds, TrainingSubmit
 from gpugoblin.wire.remote import RemoteError
 
 __all__ = ["begin", "train"]
@@ -52,6 +52,8 @@ def train(
     batch: int,
     name: str | None = None,
     micro_batch: int | None = None,
+    local_steps: int = 1,
+    shards: int = 4,
     parameters: Mapping[str, NumpyArray] | None = None,
     evaluation: Any = None,
     evaluate_every: int = 0,
@@ -84,6 +86,10 @@ def train(
         optimizer: `gg.AdamW(3e-4)`, `gg.SGD(0.1, momentum=0.9)`, ...; a rate may be a schedule.
         steps: of the optimizer. batch: examples a step. micro_batch: examples a task, a divisor of
             the batch; gradients of a batch are their mean.
+        local_steps: more than 1: rounds, in which each of `shards` tasks makes so many steps on
+            examples of its own (`batch` of them a step) and gives what its weights moved by as
+            int8; their mean is taken with Nesterov's momentum. Far fewer bytes a step, another
+            curve; losses, evaluations and versions count rounds. Needs `numeric_class="exact"`.
         evaluation: data of the same form that is not trained on, and `evaluate_every` so many
             steps its mean loss is computed. patience: end after so many evaluations in a row that
             were not better than the best by `least_gain`.
@@ -106,13 +112,20 @@ def train(
     link = session or public.current_session()
     examples = data_set(data, place)
     rows = _micro(place, steps, batch, micro_batch, examples)
+    rounds = None
+    if local_steps != 1:
+        rounds = _rounds(place, steps, batch, micro_batch, local_steps, shards, numeric_class)
+        rows, steps, batch = batch, steps // rounds.steps, batch * rounds.steps * rounds.shards
+        if examples.examples < batch:
+            reason = f"a round reads {batch} examples, the data has {examples.examples}"
+            raise _refused(place, "local_steps", local_steps, reason)
 
     def read(source: Source) -> NumpyArray:
         return np.asarray(from_source(source)[:rows].compute())
 
     first = examples.first(rows, read)
     made = _captured(model, loss, parameters, first, place)
-    start = _resumed(resume, made)
+    start = _resumed(resume, made, local_steps)
     held = None
     if evaluation is not None:
         held, fixed = _evaluation(
@@ -125,7 +138,7 @@ def train(
         raise _refused(place, "patience", patience, "it needs evaluation= data")
     return begin(
         made, examples, optimizer, place=place, steps=steps, batch=batch, rows=rows, name=name,
-        start=start, held=held, clip_norm=clip_norm, seed=seed, shuffle=shuffle,
+        start=start, held=held, local=rounds, clip_norm=clip_norm, seed=seed, shuffle=shuffle,
         checkpoint_every=checkpoint_every, numeric_class=numeric_class, executor=executor,
         where=where, priority=priority, overwrite=overwrite, session=link,
     )  # fmt: skip
@@ -143,6 +156,7 @@ def begin(
     name: str | None = None,
     start: Checkpoint | None = None,
     held: EvaluationSubmit | None = None,
+    local: LocalRounds | None = None,
     clip_norm: float | None = None,
     seed: int = 0,
     shuffle: bool = True,
@@ -158,14 +172,14 @@ def begin(
 
     Args:
         made: the captured loss of `rows` examples. start: weights to begin with, instead of its
-            own. held: the evaluation.
+            own. held: the evaluation. local: rounds of several steps.
     """
     link = session or public.current_session()
     arrays = _Arrays(link, place)
-    micros = batch // rows
+    micros, span = batch // rows, local.steps if local else 1
     done = start.step if start else 0
     flat = start.flat if start else made.flat
-    numbers = np.arange(done, done + steps, dtype=np.int64)
+    numbers = np.arange(done * span, (done + steps) * span, dtype=np.int64)
     keys = np.empty((steps * micros, 2), np.int64)
     keys[:, 0] = seed
     keys[:, 1] = np.arange(done * micros, (done + steps) * micros)
@@ -181,7 +195,7 @@ def begin(
         "optimizer": msgspec.json.encode(words_of(optimizer)).decode(), "steps": steps,
         "batch": batch, "micro": rows, "name": name, "first_step": done, "clip_norm": clip_norm,
         "seed": seed, "shuffle": shuffle, "keep_every": checkpoint_every, "evaluation": held,
-        "numeric_class": numeric_class, "executor": _executor(link, executor),
+        "local": local, "numeric_class": numeric_class, "executor": _executor(link, executor),
         "constraints": where or Constraints(), "priority": priority,
     }  # fmt: skip
     try:
@@ -212,6 +226,25 @@ def _micro(place: Place, steps: int, batch: int, wanted: int | None, examples: D
     return wanted
 
 
+def _rounds(
+    place: Place, steps: int, batch: int, micro: int | None, local: int, shards: int, numeric: str
+) -> LocalRounds:
+    """Rounds of several steps."""
+    if not isinstance(local, int) or not 1 < local <= 1024:
+        raise _refused(place, "local_steps", local, "a whole number from 1 to 1,024 is wanted")
+    if not isinstance(shards, int) or not 1 <= shards <= 256:
+        raise _refused(place, "shards", shards, "a whole number from 1 to 256 is wanted")
+    if steps % local:
+        raise _refused(place, "steps", steps, f"rounds of {local} steps do not divide it")
+    if micro not in (None, batch):
+        reason = "a task with local steps takes a whole batch a step"
+        raise _refused(place, "micro_batch", micro, reason)
+    if numeric != "exact":
+        reason = "with local steps equal bits are what is verified; numeric_class='exact' is wanted"
+        raise _refused(place, "numeric_class", numeric, reason)
+    return LocalRounds(local, shards)
+
+
 def _captured(
     model: Any,
     loss: Callable[..., Any] | None,
@@ -228,11 +261,14 @@ def _captured(
     raise ClientError("model_not_trainable", line=place, reason=reason)
 
 
-def _resumed(resume: PathLike | Run | None, made: TrainModel) -> Checkpoint | None:
+def _resumed(
+    resume: PathLike | Run | None, made: TrainModel, local_steps: int
+) -> Checkpoint | None:
     if resume is None:
         return None
     found = resume.weights() if isinstance(resume, Run) else read_checkpoint(resume)
     found.require(made.tensors)
+    found.require_rounds(local_steps)
     return found
 
 

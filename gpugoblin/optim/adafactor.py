@@ -59,9 +59,10 @@ class Adafactor(Optimizer):
             Slot("columns", TensorSpec(spec.dtype, (*batch, 1, columns))),
         )
 
-    def shared(self, builder: Builder, step: int) -> tuple[int, ...]:
+    def shared(self, builder: Builder, step: int, since: int | None = None) -> tuple[int, ...]:
         """The rate, the relative step, and the share of the new in the means."""
         rate = formula(builder, [step], schedule_of(self.rate).write)
+        since = step if since is None else since
 
         def relative(step: Term, rate: Term) -> Term:
             return rate.call("min", (step + 1.0).call("rsqrt"))
@@ -69,7 +70,7 @@ class Adafactor(Optimizer):
         def new(step: Term) -> Term:
             return (step + 1.0).call("pow", self.decay)
 
-        return rate, formula(builder, [step, rate], relative), formula(builder, [step], new)
+        return rate, formula(builder, [step, rate], relative), formula(builder, [since], new)
 
     def update(
         self,

@@ -49,9 +49,10 @@ class Adam(Optimizer):
         names = ("mean", "square", "largest") if self.amsgrad else ("mean", "square")
         return tuple(Slot(name, spec) for name in names)
 
-    def shared(self, builder: Builder, step: int) -> tuple[int, ...]:
+    def shared(self, builder: Builder, step: int, since: int | None = None) -> tuple[int, ...]:
         """The rate, and the root and the rate of what the means lack in the first steps."""
         rate = formula(builder, [step], schedule_of(self.rate).write)
+        since = step if since is None else since
 
         def stride(step: Term, rate: Term) -> Term:
             return rate / _lack(step, self.beta1)
@@ -61,8 +62,8 @@ class Adam(Optimizer):
 
         return (
             rate,
-            formula(builder, [step, rate], stride),
-            formula(builder, [step], root),
+            formula(builder, [since, rate], stride),
+            formula(builder, [since], root),
         )
 
     def update(

@@ -42,7 +42,7 @@ class Lion(Optimizer):
     def slots(self, spec: TensorSpec) -> tuple[Slot, ...]:
         return (Slot("momentum", spec),)
 
-    def shared(self, builder: Builder, step: int) -> tuple[int, ...]:
+    def shared(self, builder: Builder, step: int, since: int | None = None) -> tuple[int, ...]:
         return (formula(builder, [step], schedule_of(self.rate).write),)
 
     def update(

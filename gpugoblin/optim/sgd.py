@@ -45,9 +45,9 @@ class SGD(Optimizer):
     def slots(self, spec: TensorSpec) -> tuple[Slot, ...]:
         return (Slot("momentum", spec),) if self.momentum else ()
 
-    def shared(self, builder: Builder, step: int) -> tuple[int, ...]:
+    def shared(self, builder: Builder, step: int, since: int | None = None) -> tuple[int, ...]:
         rate = formula(builder, [step], schedule_of(self.rate).write)
-        return (rate, step) if self.momentum else (rate,)
+        return (rate, step if since is None else since) if self.momentum else (rate,)
 
     def update(
         self,

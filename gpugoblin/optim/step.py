@@ -67,8 +67,12 @@ class Optimizer(ABC):
         """What is kept for a parameter."""
 
     @abstractmethod
-    def shared(self, builder: Builder, step: int) -> tuple[int, ...]:
-        """float32 scalars that all parameters use, from the number of steps done (float32)."""
+    def shared(self, builder: Builder, step: int, since: int | None = None) -> tuple[int, ...]:
+        """float32 scalars that all parameters use, from the number of steps done (float32).
+
+        Args:
+            since: steps since the state was zeros, where that is another number.
+        """
 
     @abstractmethod
     def update(

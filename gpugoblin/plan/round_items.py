@@ -35,7 +35,7 @@ class Source:
         kind: `carried`: tensor `number`, as it is before the round (after it, for an evaluation).
             `item`: output `slot` of item `number` of the same round. `data`: rows of data array
             `number` for micro-batch `slot`. `key`: of micro-batch `slot`. `fixed`: `count` elements
-            of flat fixed array `number` from `slot` on. `step`: the number of the step.
+            of flat fixed array `number` from `slot` on. `step`: the numbers of the steps.
     """
 
     kind: Literal["carried", "item", "data", "key", "fixed", "step"]

@@ -43,7 +43,8 @@ class RoundsPlan:
     """The plan of a training.
 
     The job's inputs: the flat arrays of what is carried (parameters, buffers, counts, then the
-    state of the optimizer), the numbers of the steps (rounds,), the keys (2 * rounds * micros,),
+    state of the optimizer), the numbers of the steps (rounds * span,), the keys
+    (2 * rounds * micros * span,),
     the data arrays, the flat fixed arrays, then the data of the evaluation and its keys.
     Its results: the losses (rounds,), the norms of gradients (rounds, parameters), the losses of
     the evaluation.
@@ -55,7 +56,8 @@ class RoundsPlan:
         tensors: parameters that have a norm of their own.
         parts: what each carried tensor is: a kind of `CARRIED`, or `state` with the number of the
             flat tensor of the state that it is a part of.
-        stages: into how many the model is cut; for people.
+        stages: into how many the model is cut; for people. span: steps of the optimizer that a
+            micro-batch's task makes: numbers of steps and keys are there for each.
         deals: groups of carried tensors that one task cuts out of flat arrays before the first
             round, and their graphs; none where tensors are carried flat.
     """
@@ -73,6 +75,7 @@ class RoundsPlan:
     tensors: int
     parts: tuple[tuple[str, int], ...]
     stages: int = 1
+    span: int = 1
     deals: tuple[tuple[tuple[int, ...], Graph], ...] = ()
     evaluation: Evaluation | None = None
 
@@ -146,8 +149,8 @@ class RoundsPlan:
 
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:
-        numbers = TensorSpec("int64", (self.rounds,))
-        keys = TensorSpec("int64", (2 * self.rounds * self.micros,))
+        numbers = TensorSpec("int64", (self.rounds * self.span,))
+        keys = TensorSpec("int64", (2 * self.rounds * self.micros * self.span,))
         found = (*self.flat, numbers, keys, *self.data, *self.fixed)
         if self.evaluation is None:
             return found
@@ -249,11 +252,13 @@ class RoundsPlan:
             region = Region((0,) * spec.rank, (len(rows), *spec.shape[1:]))
             return ArrayRegion(len(self.flat) + 2 + source.number, region, rows)
         if source.kind == "key":
-            at = 2 * (turn * self.micros + source.slot)
-            return ArrayRegion(len(self.flat) + 1, Region((at,), (at + 2,)))
+            count = 2 * self.span
+            at = count * (turn * self.micros + source.slot)
+            return ArrayRegion(len(self.flat) + 1, Region((at,), (at + count,)))
         if source.kind == "fixed":
             return self._fixed(source)
-        return ArrayRegion(len(self.flat), Region((turn,), (turn + 1,)))
+        region = Region((turn * self.span,), ((turn + 1) * self.span,))
+        return ArrayRegion(len(self.flat), region)
 
     def _fixed(self, source: Source) -> ArrayRegion:
         region = Region((source.slot,), (source.slot + source.count,))

@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from gpugoblin.catalog.spec import DTYPES, Array
 from gpugoblin.graph.serialize import decode
 from gpugoblin.verify.compare import judge_recomputed
 from gpugoblin.wire.messages.lease import Lease
 from gpugoblin.wire.messages.task import Constraints
+from gpugoblin.wire.messages.training import LocalRounds
 from server_stub.node.work import Checked, Recompute, Reply
 from tests.helpers.device import Device
 from tests.helpers.float32 import evaluate_float32
@@ -36,7 +38,7 @@ class Judges(Workers):
         own = list(evaluate(work.graph, inputs, work.numeric_class))
         theirs = [self._read(blob) for blob in work.committed]
         verdict = judge_recomputed(
-            decode(work.graph), inputs, own, theirs or own, "float32", work.tolerance
+            decode(work.graph), inputs, own, theirs or own, work.numeric_class, work.tolerance
         )
         right = bool(theirs) and verdict.accepted
         chosen = theirs if right else own
@@ -75,6 +77,14 @@ def sign_of_a_row(arrays: list[Array]) -> list[Array]:
     return made
 
 
+def one_level(arrays: list[Array]) -> list[Array]:
+    """One number off by the least that int8 can say; in a step, by one bit."""
+    made = [one.copy() for one in arrays]
+    target = _gradient(made).reshape(-1)
+    target.view(f"i{target.dtype.itemsize}")[0] ^= 1
+    return made
+
+
 def nan(arrays: list[Array]) -> list[Array]:
     made = [one.copy() for one in arrays]
     _gradient(made).reshape(-1)[-1] = np.nan
@@ -99,27 +109,46 @@ def another_order(device: Device) -> None:
     device.compute = compute  # type: ignore[method-assign] # the engine under test
 
 
+def forget(device: Device) -> None:
+    """Makes a device lose the first leases that it is given, as one that is switched off."""
+    work, lost = device.work, []
+
+    def instead(want: int = 2) -> int:
+        if lost:
+            return work(want)
+        lost.extend(device.exchange(want=want).leases)
+        return 0
+
+    device.work = instead  # type: ignore[method-assign] # the engine under test
+
+
 def trained(
     root: Path,
     spoils: list[Callable[[list[Array]], list[Array]]],
     *,
     other_order: bool = False,
+    model: Linear = MODEL,
+    forgets: bool = False,
+    **fields: Any,
 ) -> tuple[Any, ...]:
     """The losses, the weights, how the job stands, and how many tasks used a device's own result,
-    with one honest device beside liars."""
+    with one honest device beside liars; `forgets`: and one that loses what it was first given."""
     settings = grid_settings()
     with LabNode(root, workers=Judges(root / "state" / "blobs"), **settings) as node:
         node.workers.store.root.mkdir(parents=True, exist_ok=True)
         with Lab(node, root) as lab:
-            devices = [lab.device() for _ in range(1 + len(spoils))]
+            devices = [lab.device() for _ in range(1 + len(spoils) + forgets)]
+            if forgets:
+                forget(devices[-1])
             for device in devices if other_order else []:
                 another_order(device)
-            for device, spoil in zip(devices[1:], spoils, strict=True):
+            for device, spoil in zip(devices[1:], spoils, strict=False):
                 device.spoil = spoil
             try:
                 job = submit(
-                    lab, MODEL, steps=STEPS, executor="grid", constraints=Constraints(0, "none")
-                )
+                    lab, model, executor="grid", constraints=Constraints(0, "none"),
+                    **{"steps": STEPS, **fields},
+                )  # fmt: skip
                 job = work_until(lab, job, devices, 60.0)
             finally:
                 for device in devices:
@@ -166,4 +195,31 @@ def test_liars_beside_an_engine_of_another_order(tmp_path: Path, short_path: Pat
     np.testing.assert_allclose(losses, expected, rtol=1e-4, atol=1e-7)
     np.testing.assert_allclose(weights, ends, rtol=1e-4)
     assert job.state == "done"
+    assert own > 0
+
+
+ROUNDS = {
+    "model": Linear(examples=48, batch=24, rate=0.05), "micro": 2, "steps": 6,
+    "local": LocalRounds(3, 4), "numeric_class": "exact",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("forgets", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_rounds_of_local_steps_among_liars_give_the_same_bits(
+    forgets: bool, short_path: Path
+) -> None:
+    (short_path / "a").mkdir()
+    (short_path / "b").mkdir()
+    losses, weights, job, _ = trained(short_path / "a", [], **ROUNDS)
+    assert job.state == "done"
+    assert losses.shape == (6,)
+    assert losses[-1] < losses[0] / 10
+    # A device that loses its leases is done without after ten seconds.
+    spoils = [all_wrong, one_level]
+    found, other, lied, own = trained(short_path / "b", spoils, forgets=forgets, **ROUNDS)
+    assert lied.state == "done"
+    assert np.array_equal(found, losses)
+    assert np.array_equal(other, weights)
+    assert lied.lost.rejected > 0
+    assert (lied.lost.expired > 0) == forgets
     assert own > 0

@@ -100,10 +100,12 @@ def submit(
 ) -> JobInfo:  # fmt: skip
     """Sends the arrays as files, and the message."""
     micros = model.batch // micro
+    local = fields.get("local")
+    span = local.steps if local else 1
     own, y = model.data
     arrays = (
         np.zeros(4, np.float32) if weights is None else weights.astype(np.float32),
-        np.arange(steps, dtype=np.int64), np.zeros(2 * steps * micros, np.int64),
+        np.arange(steps * span, dtype=np.int64), np.zeros(2 * steps * micros, np.int64),
         own if x is None else x, y,
     )  # fmt: skip
     named = [_known(lab, one, number) for number, one in enumerate(arrays)]

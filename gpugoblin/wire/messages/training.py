@@ -26,6 +26,7 @@ __all__ = [
     "CarriedTensor",
     "EvaluationSubmit",
     "GraphSlot",
+    "LocalRounds",
     "NamedTensor",
     "RoundRow",
     "TrainingInfo",
@@ -74,6 +75,19 @@ class EvaluationSubmit(Struct, frozen=True, forbid_unknown_fields=True):
     least: Annotated[float, Meta(ge=0, le=1e30)] = 0.0
 
 
+class LocalRounds(Struct, frozen=True, forbid_unknown_fields=True):
+    """Rounds of which each task makes several steps of the optimizer.
+
+    Args:
+        steps: in a task. shards: tasks of a round. rate, momentum: of the outer step.
+    """
+
+    steps: Annotated[int, Meta(ge=1, le=1024)]
+    shards: Annotated[int, Meta(ge=1, le=256)]
+    rate: Positive = 0.7
+    momentum: Annotated[float, Meta(ge=0, le=0.999)] = 0.9
+
+
 @message("training.submit", sender="client", receiver="node", max_bytes=16 * 1024 * 1024)
 class TrainingSubmit(Struct, frozen=True, forbid_unknown_fields=True):
     """Train a model. `graph` gives the loss of one micro-batch and the buffers that it writes.
@@ -87,7 +101,8 @@ class TrainingSubmit(Struct, frozen=True, forbid_unknown_fields=True):
         data: arrays whose rows are examples. fixed: flat arrays that never change.
         optimizer: its words (`gpugoblin.optim.words`).
         first_step: steps that earlier runs have done.
-        batch: examples a step. micro: examples of a task.
+        local: rounds of several steps; `steps` and `first_step` then count rounds.
+        batch: examples a step (a round). micro: examples of a task (of one of its steps).
         keep_every: weights of every so many steps are kept; 0: only the newest.
     """
 
@@ -114,6 +129,7 @@ class TrainingSubmit(Struct, frozen=True, forbid_unknown_fields=True):
     shuffle: bool = True
     keep_every: Annotated[int, Meta(ge=0, le=10_000_000)] = 0
     evaluation: EvaluationSubmit | None = None
+    local: LocalRounds | None = None
     numeric_class: NumericClass = "float32"
     assurance: Assurance = "full"
     executor: Literal["auto", "local", "grid", "ray"] = "auto"
@@ -142,6 +158,7 @@ class TrainingInfo(Struct, frozen=True, forbid_unknown_fields=True):
         version: number of the newest weights: steps done since the very first run.
         versions: those that are kept.
         stages: into how many the model is cut; 1 where an engine holds it.
+        local_steps: steps of the optimizer in a task; more than 1: all of the above count rounds.
         ended_early: why it ended before its last step, in words; empty otherwise.
     """
 
@@ -162,6 +179,7 @@ class TrainingInfo(Struct, frozen=True, forbid_unknown_fields=True):
     shuffle: bool
     content: Hex64
     ended_early: Text = ""
+    local_steps: Count = 1
 
 
 class RoundRow(Struct, frozen=True, forbid_unknown_fields=True):

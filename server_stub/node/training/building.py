@@ -27,7 +27,13 @@ from gpugoblin.plan.round_items import Stored
 from gpugoblin.plan.rounds import RoundsPlan
 from gpugoblin.plan.spec import Limits
 from gpugoblin.plan.whole_rounds import evaluation_of, groups_of, round_of
-from gpugoblin.wire.messages.training import EvaluationSubmit, GraphSlot, TrainingSubmit
+from gpugoblin.wire.messages.training import (
+    EvaluationSubmit,
+    GraphSlot,
+    LocalRounds,
+    TrainingSubmit,
+)
+from server_stub.node.training.local_rounds import Outer, local_graph, local_round, outer_graph
 from server_stub.node.training.staging import Held, Program, Staging, staged_plan
 from server_stub.node.training.stepping import (
     Parameter,
@@ -170,6 +176,8 @@ def whole_plan(message: TrainingSubmit, arrays: ArraySpecs) -> RoundsPlan:
     micro = micro_batch(loss, _slots(message.slots), message.updates)
     if message.batch % message.micro or micro.rows != message.micro:
         raise PlanError("batch_not_divisible", batch=message.batch, rows=micro.rows)
+    if message.local is not None:
+        return _local_plan(message, message.local, arrays, micro)
     micros = message.batch // message.micro
     data, fixed = _specs(arrays.data), _specs(arrays.fixed)
     first = len(micro.carried)
@@ -201,6 +209,41 @@ def whole_plan(message: TrainingSubmit, arrays: ArraySpecs) -> RoundsPlan:
         parts=(
             *((kind, 0) for kind in micro.carried), *(("state", slot) for slot in range(len(state)))
         ),
+        evaluation=held,
+    )  # fmt: skip
+
+
+def _local_plan(
+    message: TrainingSubmit, wanted: LocalRounds, arrays: ArraySpecs, micro: MicroBatch
+) -> RoundsPlan:
+    """Rounds of several steps; see `local_rounds`."""
+    per_round = wanted.shards * wanted.steps * micro.rows
+    if message.batch != per_round:
+        raise PlanError("batch_not_divisible", batch=message.batch, rows=per_round)
+    data, fixed = _specs(arrays.data), _specs(arrays.fixed)
+    first = len(micro.carried)
+    _require_arrays("data", micro.graph.inputs[first : first + micro.data], data)
+    _require_fixed(micro, fixed)
+    flat = micro.graph.inputs[0]
+    stepping = Stepping(
+        micro, _optimizer(message), _parameters(message, flat.count), 1, 1, message.clip_norm
+    )
+    local = local_graph(stepping, wanted.steps)
+    outer = outer_graph(stepping, local, wanted.shards, Outer(wanted.rate, wanted.momentum))
+    carried = (*micro.graph.inputs[:first], flat)
+    held = None
+    if message.evaluation is not None:
+        found = _held(micro, message, message.evaluation, arrays)
+        score = mean_of(found.parts)
+        held = evaluation_of(found.micro, score, message.evaluation.every, found.parts, found.data)
+    return RoundsPlan(
+        items=local_round(micro, local, outer, wanted.shards),
+        stored=tuple(Stored(array, 0, spec) for array, spec in enumerate(carried)), flat=carried,
+        rounds=message.steps, micros=wanted.shards, rows=wanted.steps * micro.rows,
+        first=message.first_step,
+        order=Order(data[0].shape[0], message.batch, message.seed, message.shuffle),
+        data=data, fixed=fixed, tensors=len(stepping.parameters),
+        parts=(*((kind, 0) for kind in micro.carried), ("state", 0)), span=wanted.steps,
         evaluation=held,
     )  # fmt: skip
 

@@ -138,6 +138,7 @@ def _info(tx: Tx, job: str) -> TrainingInfo:
         batch=message.batch, micro=message.micro, every=evaluation.every if evaluation else 0,
         tensors=message.tensors, carried=carried, optimizer=message.optimizer, seed=message.seed,
         shuffle=message.shuffle, content=info.content, ended_early=row.ended_early,
+        local_steps=message.local.steps if message.local else 1,
     )  # fmt: skip
 
 

@@ -21,7 +21,21 @@ from gpugoblin.optim.step import Optimizer, clipped
 from gpugoblin.optim.terms import formula, where
 from gpugoblin.plan.microbatches import MicroBatch, unpacked
 
-__all__ = ["Parameter", "Stepping", "mean_of", "state_specs", "step_graph", "sum_of"]
+__all__ = [
+    "Parameter",
+    "Stepping",
+    "added",
+    "chosen",
+    "finite",
+    "mean_of",
+    "norms_of",
+    "scaled",
+    "state_of",
+    "state_specs",
+    "step_graph",
+    "sum_of",
+    "updated",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,17 +66,17 @@ def _tensors(stepping: Stepping) -> list[TensorSpec]:
     return [TensorSpec("float32", one.shape) for one in stepping.parameters]
 
 
-def _state(stepping: Stepping) -> list[TensorSpec]:
+def state_of(stepping: Stepping) -> list[TensorSpec]:
     """The state of the optimizer as it sees it."""
     return [slot.spec for spec in _tensors(stepping) for slot in stepping.optimizer.slots(spec)]
 
 
 def state_specs(stepping: Stepping) -> tuple[TensorSpec, ...]:
     """The state of the optimizer as it is carried: flat."""
-    return tuple(TensorSpec(spec.dtype, (spec.count,)) for spec in _state(stepping))
+    return tuple(TensorSpec(spec.dtype, (spec.count,)) for spec in state_of(stepping))
 
 
-def _added(builder: GraphBuilder, values: Sequence[int]) -> int:
+def added(builder: GraphBuilder, values: Sequence[int]) -> int:
     """Their sum, from the first to the last."""
     total = values[0]
     for value in values[1:]:
@@ -77,7 +91,7 @@ def sum_of(micro: MicroBatch, count: int) -> Graph:
     values = [[builder.input(spec) for _ in range(count)] for spec in specs]
     return builder.build(
         [
-            _added(builder, group) if spec.dtype == "float32" else group[0]
+            added(builder, group) if spec.dtype == "float32" else group[0]
             for spec, group in zip(specs, values, strict=True)
         ]
     )
@@ -88,10 +102,10 @@ def mean_of(count: int, shape: Sequence[int] = (1,)) -> Graph:
     builder = GraphBuilder()
     spec = TensorSpec("float32", tuple(shape))
     values = [reshaped(builder, builder.input(spec), (1,)) for _ in range(count)]
-    return builder.build([_scaled(builder, _added(builder, values), count)])
+    return builder.build([scaled(builder, added(builder, values), count)])
 
 
-def _scaled(builder: GraphBuilder, total: int, count: int) -> int:
+def scaled(builder: GraphBuilder, total: int, count: int) -> int:
     """One `count`-th: divided, as a factor would be rounded where it is no power of two."""
     return total if count == 1 else formula(builder, [total], lambda t: t / float(count))
 
@@ -108,38 +122,39 @@ def step_graph(stepping: Stepping) -> Graph:
     carried_state = [builder.input(spec) for spec in state_specs(stepping)]
     state = [
         reshaped(builder, value, spec.shape)
-        for value, spec in zip(carried_state, _state(stepping), strict=True)
+        for value, spec in zip(carried_state, state_of(stepping), strict=True)
     ]
     number = builder.input(TensorSpec("int64", (1,)))
     given = [
         [builder.input(spec) for _ in range(stepping.givers)] for spec in micro.graph.output_specs()
     ]
     loss, slope, *written = (
-        _scaled(builder, _added(builder, group), stepping.micros)
+        scaled(builder, added(builder, group), stepping.micros)
         if builder.spec(group[0]).dtype == "float32"
         else group[0]
         for group in given
     )
-    norms = _norms(builder, slope, stepping.parameters)
+    norms = norms_of(builder, slope, stepping.parameters)
     step = reshaped(builder, builder.add("cast", [number], dtype="float32"), ())
-    after, kept = _updated(builder, stepping, step, (weights[0], slope), state)
+    after, kept = updated(builder, stepping, step, (weights[0], slope), state)
     fresh = [after, *written, *kept]
-    sane = _finite(builder, loss, norms)
+    sane = finite(builder, loss, norms)
     carried = [
-        _chosen(builder, sane, new, old)
+        chosen(builder, sane, new, old)
         for new, old in zip(fresh, [*weights, *carried_state], strict=True)
     ]
     return builder.build([*carried, loss, norms])
 
 
-def _updated(
+def updated(
     builder: GraphBuilder,
     stepping: Stepping,
     step: int,
     pair: tuple[int, int],
     state: Sequence[int],
+    since: int | None = None,
 ) -> tuple[int, list[int]]:
-    """The flat parameters and the state after the optimizer's step."""
+    """The flat parameters and the state after the optimizer's step; `since` as in `shared`."""
     optimizer = stepping.optimizer
     weights, slope = pair
     if optimizer.elementwise:
@@ -150,7 +165,7 @@ def _updated(
         slopes = [unpacked(builder, slope, *one) for one in cut]
     if stepping.clip_norm is not None:
         slopes = clipped(builder, slopes, stepping.clip_norm)
-    shared = optimizer.shared(builder, step)
+    shared = optimizer.shared(builder, step, since)
     left, after = list(state), list[int]()
     kept: list[int] = []
     for value, one in zip(values, slopes, strict=True):
@@ -163,7 +178,7 @@ def _updated(
     return whole, kept
 
 
-def _norms(builder: GraphBuilder, slope: int, parameters: Sequence[Parameter]) -> int:
+def norms_of(builder: GraphBuilder, slope: int, parameters: Sequence[Parameter]) -> int:
     """The norm of the gradient of each parameter, (1, parameters)."""
     found = []
     for one in parameters:
@@ -174,7 +189,7 @@ def _norms(builder: GraphBuilder, slope: int, parameters: Sequence[Parameter]) -
     return reshaped(builder, call(builder, "sqrt", sums), (1, len(parameters)))
 
 
-def _finite(builder: GraphBuilder, loss: int, norms: int) -> int:
+def finite(builder: GraphBuilder, loss: int, norms: int) -> int:
     """Whether the loss and every norm is a number, as a bool of shape (1,)."""
     total = reshaped(builder, reduced(builder, "sum", norms, (1,)), (1,))
     return formula(
@@ -182,6 +197,7 @@ def _finite(builder: GraphBuilder, loss: int, norms: int) -> int:
     )
 
 
-def _chosen(builder: GraphBuilder, sane: int, new: int, old: int) -> int:
+def chosen(builder: GraphBuilder, sane: int, new: int, old: int) -> int:
+    """The new tensor where all is sane, else the old one."""
     flag = reshaped(builder, sane, (1,) * builder.spec(old).rank)
     return formula(builder, [flag, new, old], lambda good, one, two: where(good, one, two))

@@ -37,6 +37,11 @@ from server_stub.node.training.building import ArraySpecs
 
 __all__ = ["submit"]
 
+_WHY_EXACT = (
+    "several steps in one task are verified by equal bits, as honest results of other cards drift "
+    "apart from step to step; numeric_class='exact' is wanted"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class _Named:
@@ -184,9 +189,14 @@ def _plan(
     message: TrainingSubmit, specs: ArraySpecs, limits: Limits, executor: str
 ) -> tuple[RoundsPlan, ArraySpecs]:
     """The plan whose micro-batches are tasks, or, where no engine holds them, one in stages."""
+    if message.local is not None and message.numeric_class != "exact":
+        raise PlanError("training_malformed", reason=_WHY_EXACT)
     whole = building.whole_plan(message, specs)
     if not _misfit(whole, limits):
         return whole, specs
+    if message.local is not None:
+        reason = "Local-step rounds need a model that an engine holds; fewer local steps need less."
+        raise _too_large(_misfit(whole, limits), limits, executor, reason)
     cut = msgspec.structs.replace(specs, stages_within=limits)
     try:
         plan = building.staged(message, cut, limits)

@@ -1,0 +1,228 @@
+"""The tasks of local-step rounds: several steps of the optimizer in one task, and the outer step.
+
+Owns: the graph that steps on a contributor and gives what came of it in eighths of the bytes, and
+the graph that takes those of all shards into the weights. Must not: know any one optimizer, or
+touch a number.
+
+A. Douillard and others, *DiLoCo: distributed low-communication training of language models* (2023):
+each shard makes H steps of its own from the same weights; the mean of what they moved by is the
+gradient of an outer step with Nesterov's momentum. The state of the inner optimizer begins at zero
+in each round, so that a task needs nothing but the weights, and anybody can do it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from gpugoblin.catalog.bodies import replay
+from gpugoblin.catalog.building import call, filled, number, reduced, reshaped
+from gpugoblin.catalog.spec import TensorSpec
+from gpugoblin.graph.builder import GraphBuilder
+from gpugoblin.graph.ir import Graph
+from gpugoblin.optim.terms import formula, where
+from gpugoblin.plan.microbatches import MicroBatch
+from gpugoblin.plan.round_items import STEP_AFFINITY, Item, Source
+from server_stub.node.training.stepping import (
+    Stepping,
+    added,
+    chosen,
+    finite,
+    norms_of,
+    scaled,
+    state_of,
+    updated,
+)
+
+__all__ = ["BLOCK", "CLIP", "Outer", "local_graph", "local_round", "outer_graph"]
+
+BLOCK: Final = 256
+"""Numbers that share a scale."""
+
+LEVELS: Final = 127.0
+CLIP: Final = 2.0
+"""What a shard moved by is scaled down to so many times the middle one's norm."""
+
+TRIMMED: Final = 5
+"""From so many shards on the largest and the smallest of each number are left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outer:
+    """The outer step: momentum of Nesterov, as the paper chose it."""
+
+    rate: float = 0.7
+    momentum: float = 0.9
+
+
+def local_graph(stepping: Stepping, steps: int) -> Graph:
+    """`steps` steps of the optimizer, one micro-batch each.
+
+    Inputs: as those of the micro-batch, with the numbers of the steps, (steps,), after what is
+    carried, and data and keys of all steps in a row. Outputs: the mean loss (1,), what the weights
+    moved by, against the sign of the move: int8 (blocks, `BLOCK`) in 127ths of float32 (blocks, 1);
+    then buffers and counts as the last step left them.
+    """
+    micro = stepping.micro
+    builder = GraphBuilder()
+    count = len(micro.carried)
+    specs = micro.graph.inputs
+    carried = [builder.input(spec) for spec in specs[:count]]
+    numbers = builder.input(TensorSpec("int64", (steps,)))
+    ends = count + micro.data + (1 if micro.keyed else 0)
+    rows = [TensorSpec(spec.dtype, (steps * spec.shape[0], *spec.shape[1:]))
+            for spec in specs[count:ends]]  # fmt: skip
+    sliced = [builder.input(spec) for spec in rows]
+    fixed = [builder.input(spec) for spec in specs[ends:]]
+    state = [filled(builder, spec) for spec in state_of(stepping)]
+    values, losses = list(carried), []
+    for step in range(steps):
+        own = [
+            _rows(builder, value, step * spec.shape[0], spec.shape[0])
+            for value, spec in zip(sliced, specs[count:ends], strict=True)
+        ]
+        loss, slope, *written = replay(micro.graph, builder, [*values, *own, *fixed])
+        counted = builder.add("cast", [_rows(builder, numbers, step, 1)], dtype="float32")
+        at = reshaped(builder, counted, ())
+        since = number(builder, float(step))
+        weights, state = updated(builder, stepping, at, (values[0], slope), state, since)
+        state = [
+            reshaped(builder, one, spec.shape)
+            for one, spec in zip(state, state_of(stepping), strict=True)
+        ]
+        values = [weights, *written]
+        losses.append(loss)
+    moved = call(builder, "sub", carried[0], values[0])
+    mean = scaled(builder, added(builder, losses), steps)
+    return builder.build([mean, *_packed(builder, moved), *values[1:]])
+
+
+def _rows(builder: GraphBuilder, value: int, first: int, count: int) -> int:
+    shape = builder.spec(value).shape
+    if shape[0] == count:
+        return value
+    start, stop = (first, *(0 for _ in shape[1:])), (first + count, *shape[1:])
+    return builder.add("slice", [value], start=start, stop=stop, step=(1,) * len(shape))
+
+
+def _packed(builder: GraphBuilder, flat: int) -> tuple[int, int]:
+    """A flat tensor as int8 in blocks, and their scales."""
+    count = builder.spec(flat).count
+    blocks = -(-count // BLOCK)
+    if blocks * BLOCK != count:
+        rest = filled(builder, TensorSpec("float32", (blocks * BLOCK - count,)))
+        flat = builder.add("concat", [flat, rest], axis=0)
+    table = reshaped(builder, flat, (blocks, BLOCK))
+    largest = reduced(builder, "max", call(builder, "abs", table), (1,), keepdims=True)
+    unit = formula(builder, [largest, number(builder, 1.0)],
+                   lambda top, one: where(top <= 0.0, one, top / LEVELS))  # fmt: skip
+    levels = call(builder, "round", call(builder, "div", table, unit))
+    return builder.add("cast", [levels], dtype="int8"), unit
+
+
+def _unpacked(builder: GraphBuilder, levels: int, unit: int, count: int) -> int:
+    table = call(builder, "mul", builder.add("cast", [levels], dtype="float32"), unit)
+    size = builder.spec(table).count
+    flat = reshaped(builder, table, (size,))
+    return flat if size == count else _rows(builder, flat, 0, count)
+
+
+def outer_graph(stepping: Stepping, local: Graph, shards: int, outer: Outer) -> Graph:
+    """The end of a round: what is carried (the model's, then the momentum), and what the shards
+    gave, all of the first output, then all of the second. Outputs: what is carried, the loss (1,),
+    the norms of the outer gradient (1, parameters)."""
+    micro = stepping.micro
+    builder = GraphBuilder()
+    own = [builder.input(spec) for spec in micro.graph.inputs[: len(micro.carried)]]
+    momentum = builder.input(micro.graph.inputs[0])
+    given = [[builder.input(spec) for _ in range(shards)] for spec in local.output_specs()]
+    losses, levels, units, *written = given
+    count = builder.spec(momentum).count
+    moved = [_unpacked(builder, *pair, count) for pair in zip(levels, units, strict=True)]
+    slope = _mean(builder, _clipped(builder, moved))
+    loss = scaled(builder, added(builder, losses), shards)
+    norms = norms_of(builder, slope, stepping.parameters)
+    sane = finite(builder, loss, norms)
+    heavy = formula(builder, [momentum, slope], lambda m, g: m * outer.momentum + g)
+    weights = formula(
+        builder, [own[0], heavy, slope], lambda w, m, g: w - (g + m * outer.momentum) * outer.rate
+    )
+    after = [
+        scaled(builder, added(builder, group), shards)
+        if builder.spec(group[0]).dtype == "float32"
+        else group[0]
+        for group in written
+    ]
+    carried = [
+        chosen(builder, sane, new, old)
+        for new, old in zip([weights, *after, heavy], [*own, momentum], strict=True)
+    ]
+    return builder.build([*carried, loss, norms])
+
+
+def _clipped(builder: GraphBuilder, moved: Sequence[int]) -> list[int]:
+    """Each scaled down to `CLIP` times the middle one's norm."""
+    if len(moved) < 3:
+        return list(moved)
+    norms = []
+    for one in moved:
+        square = reduced(builder, "sum", call(builder, "mul", one, one), (0,))
+        norms.append(reshaped(builder, call(builder, "sqrt", square), (1,)))
+    ordered = _sorted(builder, norms)
+    middle = ordered[(len(ordered) - 1) // 2]
+    found = []
+    for one, norm in zip(moved, norms, strict=True):
+        factor = formula(
+            builder, [norm, middle, number(builder, 1.0)],
+            lambda own, mid, unit: where(own <= mid * CLIP, unit, mid * CLIP / own),
+        )  # fmt: skip
+        found.append(call(builder, "mul", one, factor))
+    return found
+
+
+def _sorted(builder: GraphBuilder, values: Sequence[int]) -> list[int]:
+    """Numbers in rising order, by exchanging neighbors."""
+    found = list(values)
+    for turn in range(len(found)):
+        for at in range(turn % 2, len(found) - 1, 2):
+            pair = found[at : at + 2]
+            found[at : at + 2] = [call(builder, "min", *pair), call(builder, "max", *pair)]
+    return found
+
+
+def _mean(builder: GraphBuilder, moved: Sequence[int]) -> int:
+    """Their mean; from `TRIMMED` on without the largest and the smallest of each number."""
+    total = added(builder, moved)
+    if len(moved) < TRIMMED:
+        return scaled(builder, total, len(moved))
+    least, most = moved[0], moved[0]
+    for one in moved[1:]:
+        least, most = call(builder, "min", least, one), call(builder, "max", most, one)
+    kept = formula(builder, [total, least, most], lambda all_, low, high: all_ - low - high)
+    return scaled(builder, kept, len(moved) - 2)
+
+
+def local_round(micro: MicroBatch, local: Graph, outer: Graph, shards: int) -> tuple[Item, ...]:
+    """The tasks of a round: a shard each, then the outer step."""
+    count = len(micro.carried)
+    items = []
+    for shard in range(shards):
+        fixed = local.inputs[len(local.inputs) - len(micro.fixed) :]
+        sources = [
+            *(Source("carried", one) for one in range(count)),
+            Source("step"),
+            *(Source("data", one, shard) for one in range(micro.data)),
+            *([Source("key", 0, shard)] if micro.keyed else []),
+            *(Source("fixed", one, 0, spec.count)
+              for one, spec in zip(micro.fixed, fixed, strict=True)),
+        ]  # fmt: skip
+        items.append(Item(local, tuple(sources), 1))
+    given = len(local.outputs)
+    ends = [
+        *(Source("carried", one) for one in range(count + 1)),
+        *(Source("item", shard, slot) for slot in range(given) for shard in range(shards)),
+    ]
+    series = (*(None for _ in range(count + 1)), 0, 1)
+    items.append(Item(outer, tuple(ends), STEP_AFFINITY, series, tuple(range(count + 1))))
+    return tuple(items)
