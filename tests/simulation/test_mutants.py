@@ -236,7 +236,9 @@ def _ending_drops_intermediates(patch: pytest.MonkeyPatch) -> None:
 
 
 def _dtypes_are_ignored(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(leases, "_TAKE", leases._TAKE.replace("t.dtypes & ~? = 0", "? >= 0"))
+    for name in ("_TAKE", "_SOME_NEAR", "_SOME_FIRST"):
+        statement = getattr(leases, name)
+        patch.setattr(leases, name, statement.replace("t.dtypes & ~? = 0", "? >= 0"))
 
 
 def _interrupted(seed: int) -> None:

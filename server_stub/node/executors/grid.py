@@ -7,11 +7,13 @@ Must not: hold a rule (`state.dispatch`), verify signatures (`http.devices`), or
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from functools import reduce
 from operator import and_
 from typing import Final, Protocol, TypeVar
 
+from gpugoblin.errors import GoblinError
 from gpugoblin.units import MIB
 from gpugoblin.wire.messages.lease import Exchange, ExchangeReply, Uploaded, UploadedReply
 from server_stub.node.executors.base import EventFeed, ExecutorEvent, Fleet
@@ -23,6 +25,9 @@ from server_stub.node.store.protocol import Store, Tx
 __all__ = ["GridExecutor", "GridHost"]
 
 T = TypeVar("T")
+
+MOST_AT_ONCE: Final = 96
+"""Results and wished tasks of the requests that share a transaction: it holds up the event loop."""
 
 LEAST_MEMORY_BYTES: Final = 64 * MIB
 LEAST_SLOT_BYTES: Final = MIB
@@ -44,6 +49,22 @@ class GridHost(Protocol):
     async def handle(self, handler: Callable[[Step], T], *, brief: bool = False) -> T: ...
 
 
+class _Waiting:
+    """A request and who waits for its answer."""
+
+    __slots__ = ("asked", "reply")
+
+    def __init__(self, asked: dispatch.Asked) -> None:
+        self.asked = asked
+        self.reply: asyncio.Future[ExchangeReply | None] = (
+            asyncio.get_running_loop().create_future()
+        )
+
+    def fail(self, error: Exception) -> None:
+        if not self.reply.done():
+            self.reply.set_exception(error)
+
+
 class GridExecutor:
     """The devices that hold a grant for this lab."""
 
@@ -53,6 +74,8 @@ class GridExecutor:
         self._host = host
         self._feed = EventFeed()
         self._work = asyncio.Event()
+        self._waiting: deque[_Waiting] = deque()
+        self._answering: asyncio.Task[None] | None = None
 
     def stop(self) -> None:
         """Ends the feed and every held request."""
@@ -108,18 +131,62 @@ class GridExecutor:
     async def exchange(
         self, party: Party, message: Exchange, nonce: tuple[bytes, bytes, float] | None = None
     ) -> ExchangeReply | None:
-        """A device's exchange, in one transaction. None: this signed request was here before."""
+        """A device's exchange, in one transaction. None: this signed request was here before.
 
-        def body(step: Step) -> ExchangeReply | None:
-            return dispatch.signed_exchange(step, party, message, nonce)
-
-        reply = await self._host.handle(body, brief=True)
+        Requests that come while others are being committed are answered together.
+        """
+        waiting = _Waiting(dispatch.Asked(party, message, nonce))
+        self._waiting.append(waiting)
+        if self._answering is None:
+            self._answering = asyncio.create_task(self._answer_all())
+        reply = await waiting.reply
         if reply is not None:
             for lease in reply.leases:
                 self._feed.put("leased", lease.lease)
             for lost in message.abandons:
                 self._feed.put("failed", lost.lease)
         return reply
+
+    async def _answer_all(self) -> None:
+        try:
+            while some := self._next():
+                await self._answer(some)
+        finally:
+            self._answering = None
+
+    def _next(self) -> list[_Waiting]:
+        """The requests that share the next transaction, in the order in which they came."""
+        some: list[_Waiting] = []
+        room = MOST_AT_ONCE
+        while self._waiting and room > 0:
+            waiting = self._waiting.popleft()
+            room -= waiting.asked.message.want + len(waiting.asked.message.commits)
+            some.append(waiting)
+        return some
+
+    async def _answer(self, some: list[_Waiting]) -> None:
+        asked = [waiting.asked for waiting in some]
+        try:
+            replies = await self._host.handle(
+                lambda step: dispatch.signed_exchanges(step, asked), brief=True
+            )
+        except Exception as error:  # the edge of the task: whoever waits sees it
+            # One request's fault is not the others': nothing has happened, and each is alone now.
+            # A database that cannot be written fails for all, however often it is asked.
+            if len(some) > 1 and not isinstance(error, GoblinError):
+                for waiting in some:
+                    await self._answer([waiting])
+                return
+            for waiting in some:
+                waiting.fail(error)
+        except BaseException:  # the loop is ending
+            for waiting in some:
+                waiting.reply.cancel()
+            raise
+        else:
+            for waiting, reply in zip(some, replies, strict=True):
+                if not waiting.reply.done():  # it may have hung up
+                    waiting.reply.set_result(reply)
 
     async def uploaded(
         self,

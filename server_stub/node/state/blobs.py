@@ -8,16 +8,12 @@ stays until its file is gone: a crash in between is finished by `forgotten` afte
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
 
+from server_stub.node.state import bulk
 from server_stub.node.state.words import DropBlob, Step
-from server_stub.node.store.protocol import Tx, Value
+from server_stub.node.store.protocol import Tx
 
 __all__ = ["drop_unnamed", "forget", "forgotten", "hold", "hold_all", "known", "release"]
-
-
-AT_ONCE: Final = 64
-"""Rows of one statement: its parameters are bounded."""
 
 
 def hold(step: Step, blob: str, nbytes: int) -> None:
@@ -30,22 +26,17 @@ def hold_all(step: Step, named: Iterable[tuple[str, int]]) -> None:
     counts: dict[tuple[str, int], int] = {}
     for each in named:
         counts[each] = counts.get(each, 0) + 1
-    values: list[Value] = []
-    for (blob, nbytes), count in counts.items():
+    for blob, _ in counts:
         if blob in step.dropping:
             step.dropping.discard(blob)
             drop = DropBlob(blob)
             if drop in step.effects:
                 step.effects.remove(drop)
-        values += (blob, nbytes, count)
-    for begin in range(0, len(values), 3 * AT_ONCE):
-        some = values[begin : begin + 3 * AT_ONCE]
-        marks = (", (?, ?, ?)" * (len(some) // 3))[1:]
-        step.tx.change(
-            f"insert into blob values{marks} on conflict(hash)"
-            " do update set refs = refs + excluded.refs",
-            some,
-        )
+    bulk.insert(
+        step.tx, "insert into blob values", "(?, ?, ?)",
+        [(blob, nbytes, count) for (blob, nbytes), count in counts.items()],
+        " on conflict(hash) do update set refs = refs + excluded.refs",
+    )  # fmt: skip
 
 
 def release(step: Step, blob: str) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from gpugoblin.wire.messages.task import Result
-from server_stub.node.state import events, leases, tasks
+from server_stub.node.state import bulk, events, leases, tasks
 from server_stub.node.state.words import Party, Step
 from server_stub.node.store.protocol import Tx, Value
 
@@ -54,18 +54,18 @@ class _Fresh(NamedTuple):
     named: Sequence[tuple[str, int]]
 
 
-def commit(step: Step, party: Party, results: Sequence[Result]) -> list[str]:
-    """A device names the hashes of results. Each gets "" when its bytes are awaited now.
+def commit(step: Step, results: Sequence[tuple[Party, Result]]) -> list[str]:
+    """Devices name the hashes of results. Each gets "" when its bytes are awaited now.
 
     Otherwise a code that says why nothing is awaited: `unknown_lease`, `already_committed`,
     `outputs_mismatch`, `late`, `cancelled`.
     """
-    known = _look(step.tx, [result.lease for result in results])
+    known = _look(step.tx, [result.lease for _, result in results])
     fresh: list[_Fresh] = []
     codes = []
-    for result in results:
+    for party, result in results:
         # Taken out: whoever names a lease twice is told what the first time made of it.
-        looked = known.pop(result.lease, None)
+        looked = known.get(result.lease)
         named = [(ref.blob, ref.nbytes) for ref in result.outputs]
         if (
             looked is not None
@@ -74,11 +74,14 @@ def commit(step: Step, party: Party, results: Sequence[Result]) -> list[str]:
             and not looked.has_votes
             and looked.nbytes == [nbytes for _, nbytes in named]
         ):
+            del known[result.lease]
             fresh.append(_Fresh(result, looked, named))
             codes.append("")
             continue
         _write_fresh(step, fresh)
         fresh = []
+        if looked is not None and looked.lease.device == party.device:
+            del known[result.lease]
         codes.append(_commit_otherwise(step, party, result, named))
     _write_fresh(step, fresh)
     return codes
@@ -86,27 +89,28 @@ def commit(step: Step, party: Party, results: Sequence[Result]) -> list[str]:
 
 def _look(tx: Tx, wanted: Sequence[str]) -> dict[str, _Looked]:
     found: dict[str, _Looked] = {}
-    if not wanted:
-        return found
-    marks = ", ".join("?" * len(wanted))
-    for row in tx.rows(_LOOK.format(marks=marks), wanted):
-        looked = found.get(row[0])
-        if looked is None:
-            found[row[0]] = _Looked(leases.LeaseRow(*row[:-3]), row[-3], bool(row[-2]), [row[-1]])
-        else:
-            looked.nbytes.append(row[-1])
+    for begin in range(0, len(wanted), bulk.AT_ONCE):
+        marks, values = bulk.marks(wanted[begin : begin + bulk.AT_ONCE])
+        for row in tx.rows(_LOOK.format(marks=marks), values):
+            looked = found.get(row[0])
+            if looked is None:
+                lease = leases.LeaseRow(*row[:-3])
+                found[row[0]] = _Looked(lease, row[-3], bool(row[-2]), [row[-1]])
+            else:
+                looked.nbytes.append(row[-1])
     return found
 
 
 def _write_fresh(step: Step, fresh: Sequence[_Fresh]) -> None:
-    if len(fresh) == 1:
-        _write(step, fresh[0].result, "committed")
-    elif fresh:
+    for some in bulk.pieces(fresh):
+        if len(some) == 1:
+            _write(step, some[0].result, "committed")
+            continue
         values: list[Value] = []
-        for result, _, _ in fresh:
+        for result, _, _ in some:
             values += (result.lease, result.claim, result.engine_build, result.driver)
             values += (result.kernel_set, result.sandbox_level, result.counters.compute_s)
-        rows = (", (?, ?, ?, ?, ?, ?, ?)" * len(fresh))[2:]
+        rows = ", ".join(["(?, ?, ?, ?, ?, ?, ?)"] * len(some))
         values += ("committed", step.now_s, step.now_s + step.rules.upload_s)
         step.tx.change(_WRITE_ALL.format(rows=rows), values)
     leases.add_first_votes(step, [(each.result.lease, each.named) for each in fresh])

@@ -72,6 +72,14 @@ class Turns:
         # Among those whose tags are past, all of whom would start now, the oldest tag is first.
         return sorted(self._waiting, key=lambda number: (*lanes[number][2:], number))
 
+    def alone(self) -> int | None:
+        """The lane of a user who is alone: nobody keeps account of turns."""
+        return None if self._is_contested else next(iter(self._lanes), None)
+
+    def again(self) -> None:
+        """Somebody else asks: lanes that had nothing for the last one may have something."""
+        self._waiting = set(self._lanes)
+
     def charge(self, number: int, cost: int) -> None:
         """A lane had a turn that costs so much (`cost_of`)."""
         if not self._is_contested:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Final, NamedTuple
 
-from server_stub.node.state import blobs, events, receipts, tasks, trust
+from server_stub.node.state import blobs, bulk, events, receipts, tasks, trust
 from server_stub.node.state.words import DropUploads, Party, RunWork, Step, Wake
 from server_stub.node.store.protocol import Tx, Value
 
@@ -29,8 +29,10 @@ __all__ = [
     "expire_unheard",
     "in_states",
     "issue",
+    "kind_of",
     "load",
     "take",
+    "take_some",
     "votes",
 ]
 
@@ -75,13 +77,14 @@ def _fitting(place: str, order: str) -> str:
 
 
 # A job's tasks are of one priority. Each half is written so that it has its own index.
-_NEAR: Final = _fitting(
+_NEAR_PLACE: Final = (
     "t.job = ? and t.affinity = ? and t.job = (select b.job from task b"
     " where b.state = 'ready' and b.executor = 'grid' and b.lane = ?"
-    " order by b.turn, b.id limit 1)",
-    "t.id",
+    " order by b.turn, b.id limit 1)"
 )
-_FIRST: Final = _fitting("t.executor = 'grid' and t.lane = ?", "t.turn, t.id")
+_FIRST_PLACE: Final = "t.executor = 'grid' and t.lane = ?"
+_NEAR: Final = _fitting(_NEAR_PLACE, "t.id")
+_FIRST: Final = _fitting(_FIRST_PLACE, "t.turn, t.id")
 _TAKE: Final = (
     f"update task set state = 'leased', since_s = ? where id = coalesce(({_NEAR}), ({_FIRST}))"  # noqa: S608
     f" and state = 'ready' returning {tasks.COLUMNS}"
@@ -103,8 +106,60 @@ def take(step: Step, device: trust.DeviceRow, lane: int) -> tasks.TaskRow | None
     return None if row is None else tasks.TaskRow(*row)
 
 
-AT_ONCE: Final = 64
-"""Rows of one statement: its parameters are bounded."""
+_READY: Final = (
+    "select t.id, t.attempt from task t where t.state = 'ready'"
+    " and {place} and t.memory_bound_bytes <= ?"
+    " and t.min_memory_bytes <= ? and t.slot_bytes <= ? and t.min_sandbox <= ?"
+    " and t.dtypes & ~? = 0 and (? = 0 or t.verify = 'product') order by {order} limit ?"
+)
+# For a place in a job; the job is the best one of the lane.
+_SOME_NEAR: Final = _READY.format(place=_NEAR_PLACE, order="t.id")
+_SOME_FIRST: Final = _READY.format(place=_FIRST_PLACE, order="t.turn, t.id")
+_TAKE_SOME: Final = (
+    "update task set state = 'leased', since_s = ? where id in ({marks}) and state = 'ready'"  # noqa: S608
+    f" returning {tasks.COLUMNS}"
+)
+
+
+def kind_of(device: trust.DeviceRow) -> tuple[Value, ...]:
+    """What decides which tasks that were never tried a device may have, and from where."""
+    return (device.last_job, device.last_affinity, device.memory_bytes, device.max_slot_bytes,
+            device.sandbox, device.dtypes)  # fmt: skip
+
+
+def take_some(
+    step: Step, device: trust.DeviceRow, lane: int, most: int
+) -> list[tasks.TaskRow] | None:
+    """What `take` would give one after the other to devices of one kind (`kind_of`), at once.
+
+    Only in a job that comes after the best one, what is near has no preference.
+
+    None, and nothing is taken, where a task among them was tried before: who may have such a one
+    is decided device by device.
+    """
+    may_have = (device.memory_bytes, device.memory_bytes, device.max_slot_bytes, device.sandbox,
+                device.dtypes, int(step.validator_behind))  # fmt: skip
+    near = (device.last_job, device.last_affinity, lane, *may_have, most)
+    found: dict[int, int] = {}
+    if device.last_job:
+        found.update(step.tx.rows(_SOME_NEAR, near))
+    if len(found) < most:
+        # Those near may be among the first, too.
+        for task, attempt in step.tx.rows(_SOME_FIRST, (lane, *may_have, most + len(found))):
+            if len(found) < most:
+                found.setdefault(task, attempt)
+    if any(found.values()):
+        return None
+    order = {task: place for place, task in enumerate(found)}
+    taken: list[tasks.TaskRow] = []
+    for some in bulk.pieces(list(order)):
+        marks = ", ".join("?" * len(some))
+        rows = step.tx.rows(_TAKE_SOME.format(marks=marks), (step.now_s, *some))
+        taken += [tasks.TaskRow(*row) for row in rows]
+    taken.sort(key=lambda task: order[task.id])
+    return taken
+
+
 _ISSUE: Final = (
     "insert into lease(id, task, job, role, device, owner, bucket, grant_id, state, issued_s,"
     " until_s) values"
@@ -112,27 +167,25 @@ _ISSUE: Final = (
 
 
 def issue(
-    step: Step, taken: Sequence[tuple[tasks.TaskRow, float]], party: Party, role: str
+    step: Step, taken: Sequence[tuple[tasks.TaskRow, float, Party]], role: str
 ) -> list[tuple[str, float]]:
-    """Gives tasks that were taken, each with how long it should last, to a party.
+    """Gives tasks that were taken, each with how long it should last, to parties.
 
     Returns:
         for each the lease and until when it holds.
     """
     rules = step.rules
     issued = []
-    values: list[Value] = []
-    for task, estimate_s in taken:
+    rows: list[Sequence[Value]] = []
+    for task, estimate_s, party in taken:
         wished_s = max(rules.lease_floor_s, rules.lease_factor * estimate_s)
         until_s = step.now_s + min(rules.lease_cap_s, wished_s)
         lease = step.fresh_id("lease")
         issued.append((lease, until_s))
-        values += (lease, task.id, task.job, role, party.device, party.owner, party.bucket,
-                   party.grant, step.now_s, until_s)  # fmt: skip
+        rows.append((lease, task.id, task.job, role, party.device, party.owner, party.bucket,
+                     party.grant, step.now_s, until_s))  # fmt: skip
         events.note(step, task.job, "leased", task.number)
-    if issued:
-        row = ", (?, ?, ?, ?, ?, ?, ?, ?, 'issued', ?, ?)"
-        step.tx.change(_ISSUE + (row * len(issued))[1:], values)
+    bulk.insert(step.tx, _ISSUE, "(?, ?, ?, ?, ?, ?, ?, ?, 'issued', ?, ?)", rows)
     return issued
 
 
@@ -161,15 +214,9 @@ def add_votes(step: Step, lease: str, named: Sequence[tuple[str, int]], *, held:
 
 def add_first_votes(step: Step, results: Sequence[tuple[str, Sequence[tuple[str, int]]]]) -> None:
     """The same with references for several leases, none of which has a vote so far."""
-    values: list[Value] = []
-    for lease, named in results:
-        for slot, (blob, nbytes) in enumerate(named):
-            values += (lease, slot, blob, nbytes, 1)
-    for begin in range(0, len(values), 5 * AT_ONCE):
-        some = values[begin : begin + 5 * AT_ONCE]
-        step.tx.change(
-            "insert into vote values" + (", (?, ?, ?, ?, ?)" * (len(some) // 5))[1:], some
-        )
+    rows = [(lease, slot, blob, nbytes, 1) for lease, named in results
+            for slot, (blob, nbytes) in enumerate(named)]  # fmt: skip
+    bulk.insert(step.tx, "insert into vote values", "(?, ?, ?, ?, ?)", rows)
     blobs.hold_all(step, [each for _, named in results for each in named])
 
 

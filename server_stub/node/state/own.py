@@ -71,8 +71,8 @@ def lease(step: Step, offer: Offer, want: int) -> list[LocalLease]:
         task = lanes.in_turn(turns, lambda lane: _take(step, offer, lane), turn_cost)
         if task is None:
             break
-        wished = [(task, step.rules.lease_cap_s)]
-        ((name, _),) = leases.issue(step, wished, party(offer.device), "first")
+        wished = [(task, step.rules.lease_cap_s, party(offer.device))]
+        ((name, _),) = leases.issue(step, wished, "first")
         issued.append(LocalLease(name, task.id, task.number, task.job))
     lanes.close(step, TURNS, turns)
     return issued

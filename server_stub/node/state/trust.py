@@ -9,14 +9,15 @@ checks and of the validator reach this table, never a disagreement.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from gpugoblin.graph.dtypes import COMMON, Dtypes
 from gpugoblin.wire.messages.task import Capabilities
-from server_stub.node.state import events
+from server_stub.node.state import bulk, events
 from server_stub.node.state.words import LOCAL_DEVICE, SANDBOX_RANK, Party, Step
-from server_stub.node.store.protocol import Tx
+from server_stub.node.store.protocol import Row, Tx
 
 __all__ = [
     "DeviceRow",
@@ -32,7 +33,7 @@ __all__ = [
     "rejected",
     "revoke",
     "revoked",
-    "saw_nonce",
+    "seen_nonces",
     "work_of",
 ]
 
@@ -66,12 +67,9 @@ _COLUMNS = (
     " flops_per_s, bytes_per_s, proven, measured_flops_per_s, dtypes"
 )
 
-_ADMITTED: Final = (
-    "select d.owner, d.bucket, d.owner_age_days, d.grant_exp_s, d.seen_s, count(l.id),"  # noqa: S608
-    " coalesce(sum(l.state = 'issued'), 0),"
-    " exists (select 1 from vote_call where vote_call.device = d.key),"
-    f" {', '.join(f'd.{name}' for name in DeviceRow._fields)} from device d left join lease l"
-    " on l.grant_id = ? and l.state in ('issued', 'committed') where d.key = ? group by d.key"
+_LIVE: Final = (
+    "select grant_id, count(*), sum(state = 'issued') from lease"
+    " where state in ('issued', 'committed') and grant_id in ({marks}) group by grant_id"
 )
 FLOPS_A_BYTE: Final = 100
 MAX_WORK: Final = 10**17
@@ -101,27 +99,60 @@ class Standing(NamedTuple):
 
 
 def admit(
-    step: Step, party: Party, capabilities: Capabilities | None
-) -> tuple[DeviceRow, Standing]:
-    """Notes that a device is here, with what its grant says and, where given, what it can do.
+    step: Step, asked: Sequence[tuple[Party, Capabilities | None]]
+) -> list[tuple[DeviceRow, Standing]]:
+    """Notes that devices are here, with what their grants say and, where given, what they can do.
 
-    What is known already is not written again, `seen_s` every few seconds.
+    What is known already is not written again, `seen_s` every few seconds. No device is named
+    twice.
     """
-    row = step.tx.one(_ADMITTED, (party.grant, party.device))
-    told = (party.owner, party.bucket, party.owner_age_days, party.grant_exp_s)
-    if row is None or row[:4] != told or row[4] < step.now_s - SEEN_S:
+    keys, values = bulk.marks([party.device for party, _ in asked])
+    rows = {row[2]: row for row in step.tx.rows(
+        f"select grant_exp_s, seen_s, {_COLUMNS} from device where key in ({keys})", values  # noqa: S608
+    )}  # fmt: skip
+    called = {row[0] for row in step.tx.rows(
+        f"select device from vote_call where device in ({keys})", values  # noqa: S608
+    )}  # fmt: skip
+    grants, values = bulk.marks([party.grant for party, _ in asked])
+    live = {row[0]: row for row in step.tx.rows(_LIVE.format(marks=grants), values)}
+    admitted = []
+    for party, capabilities in asked:
+        _, count, issued = live.get(party.grant, ("", 0, 0))
+        device = _noted(step, party, capabilities, rows.get(party.device))
+        admitted.append((device, Standing(count, issued, party.device in called)))
+    return admitted
+
+
+def _noted(
+    step: Step, party: Party, capabilities: Capabilities | None, row: Row | None
+) -> DeviceRow:
+    """The device's row with what is new about it."""
+    told = (party.owner, party.bucket, party.owner_age_days)
+    known_told = None if row is None else (*row[3:6], row[0])
+    if row is not None and known_told == (*told, party.grant_exp_s):
+        is_seen = row[1] >= step.now_s - SEEN_S
+    else:
+        is_seen = False
+    if not is_seen:
         step.tx.change(
             "insert into device(key, owner, bucket, owner_age_days, grant_exp_s, seen_s)"
             " values(?, ?, ?, ?, ?, ?) on conflict(key) do update set owner = excluded.owner,"
             " bucket = excluded.bucket, owner_age_days = excluded.owner_age_days,"
             " grant_exp_s = excluded.grant_exp_s, seen_s = excluded.seen_s",
-            (party.device, *told, step.now_s),
+            (party.device, *told, party.grant_exp_s, step.now_s),
         )
-        row = step.tx.one(_ADMITTED, (party.grant, party.device))
-    assert row is not None  # noqa: S101 - it was written above
-    standing = Standing(row[5], row[6], bool(row[7]))
-    if capabilities is None:
-        return DeviceRow(*row[8:]), standing
+    if capabilities is not None:
+        return _learn(step, party, capabilities)
+    if row is not None:
+        return DeviceRow(*row[2:])._replace(
+            owner=party.owner, bucket=party.bucket, owner_age_days=party.owner_age_days
+        )
+    device = known(step.tx, party.device)
+    assert device is not None  # noqa: S101 - it was written above
+    return device
+
+
+def _learn(step: Step, party: Party, capabilities: Capabilities) -> DeviceRow:
     step.tx.change(
         "insert into known_grant values(?, ?, ?, ?, ?, ?, ?, ?, ?) on conflict(id) do nothing",
         (party.grant, party.device, party.card, party.owner, party.bucket, party.owner_age_days,
@@ -136,7 +167,7 @@ def admit(
          party.device),
     )  # fmt: skip
     assert row is not None  # noqa: S101 - the row was written above
-    return DeviceRow(*row), standing
+    return DeviceRow(*row)
 
 
 def _dtypes(told: Capabilities) -> int:
@@ -280,17 +311,29 @@ def revoked(tx: Tx) -> frozenset[str]:
     return frozenset(row[0] for row in tx.rows("select grant_id from revoked"))
 
 
-def saw_nonce(step: Step, key: bytes, nonce: bytes, until_s: float) -> bool:
-    """Notes the nonce of a signed request; True when the same request was here before.
+def seen_nonces(step: Step, nonces: Sequence[tuple[bytes, bytes, float] | None]) -> list[bool]:
+    """Notes the (key, nonce, until) of signed requests; True where it was here before.
 
-    `until_s` follows from the time that was signed, so it is the same whenever the request comes.
+    `until` follows from the time that was signed, so it is the same whenever the request comes.
+    None stands for a request that needs none.
     """
-    return (
-        step.tx.change(
-            "insert into nonce values(?, ?, ?) on conflict do nothing", (until_s, key, nonce)
+    rows = [(until_s, key, nonce) for key, nonce, until_s in filter(None, nonces)]
+    fresh = Counter(
+        (row[0], row[1])
+        for some in bulk.pieces(rows)
+        for row in step.tx.rows(
+            "insert into nonce values" + ", ".join(["(?, ?, ?)"] * len(some))
+            + " on conflict do nothing returning key, nonce",
+            [value for each in some for value in each],
         )
-        == 0
-    )
+    )  # fmt: skip
+    seen = []
+    for each in nonces:
+        # The first of two that came together is the fresh one.
+        seen.append(each is not None and not fresh[each[:2]])
+        if each is not None:
+            fresh[each[:2]] -= 1
+    return seen
 
 
 def forget_nonces(step: Step) -> None:

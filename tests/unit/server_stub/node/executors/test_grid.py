@@ -9,6 +9,8 @@ from typing import Any, TypeVar
 import numpy as np
 import pytest
 
+from gpugoblin.errors import NodeError
+from gpugoblin.wire.messages.lease import Exchange
 from server_stub.node.executors.grid import GridExecutor
 from server_stub.node.settings import parse
 from server_stub.node.state import rates
@@ -23,7 +25,7 @@ from tests.helpers.lab import (
     until,
     work_until,
 )
-from tests.simulation.world import World
+from tests.simulation.world import CAPABILITIES, World, party
 from tests.unit.server_stub.node.state.test_rates import verified
 
 __all__: list[str] = []
@@ -184,3 +186,62 @@ def test_fold_items_reach_the_workers_after_an_agreement(grid: Lab) -> None:
     assert job.verified_by.equality + job.verified_by.agreement == job.tasks
     assert Fold.__name__ in grid.node.workers.done
     np.testing.assert_allclose(grid.result(job.outputs[0]), values.sum(1))
+
+
+class SlowHost(Host):
+    """Its transactions take a turn of the loop, and those of more than one request may fail."""
+
+    def __init__(self, world: World, error: Exception | None = None) -> None:
+        super().__init__(world)
+        self.error = error
+        self.sizes: list[int] = []
+
+    async def handle(self, handler: Callable[[Step], T], *, brief: bool = False) -> T:
+        await asyncio.sleep(0)
+        found = self.world.handle(handler)
+        replies: Any = found
+        self.sizes.append(len(replies))
+        if self.error is not None and len(replies) > 1:
+            raise self.error
+        return found
+
+
+def asks(grid: GridExecutor, count: int) -> list[Any]:
+    message = Exchange(capabilities=CAPABILITIES)
+    return [grid.exchange(party(number), message) for number in range(count)]
+
+
+def test_requests_that_come_together_share_a_transaction(world: World) -> None:
+    async def play() -> None:
+        host = SlowHost(world)
+        grid = GridExecutor(host)
+        replies = await asyncio.gather(*asks(grid, 5))
+        assert host.sizes == [5]
+        assert None not in replies
+
+    asyncio.run(play())
+
+
+def test_a_fault_of_one_request_is_not_the_others(world: World) -> None:
+    async def play(error: Exception) -> tuple[list[int], list[Any]]:
+        host = SlowHost(world, error)
+        asked = asks(GridExecutor(host), 3)
+        return host.sizes, await asyncio.gather(*asked, return_exceptions=True)
+
+    sizes, replies = asyncio.run(play(ValueError("a fault")))
+    assert sizes == [3, 1, 1, 1]
+    assert not any(isinstance(reply, Exception) for reply in replies)
+    full = NodeError("database_failed", reason="full")
+    sizes, replies = asyncio.run(play(full))
+    assert (sizes, replies) == ([3], [full] * 3)
+
+
+def test_a_request_whose_device_has_gone_holds_up_nobody(world: World) -> None:
+    async def play() -> None:
+        grid = GridExecutor(SlowHost(world))
+        first, second = (asyncio.ensure_future(each) for each in asks(grid, 2))
+        await asyncio.sleep(0)
+        first.cancel()
+        assert await second is not None
+
+    asyncio.run(play())

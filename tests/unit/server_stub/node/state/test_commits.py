@@ -156,12 +156,12 @@ def test_more_results_than_one_statement_takes(world: World) -> None:
     step_leases: list[str] = []
 
     def take_all(step: Any) -> None:
-        row, _ = trust.admit(step, device.party, CAPABILITIES)
+        ((row, _),) = trust.admit(step, [(device.party, CAPABILITIES)])
         taken = []
         for (lane,) in rows(world, "select distinct lane from task"):
             while (task := leases.take(step, row, lane)) is not None:
-                taken.append((task, 1.0))
-        given = leases.issue(step, taken, device.party, "first")
+                taken.append((task, 1.0, device.party))
+        given = leases.issue(step, taken, "first")
         step_leases.extend(lease for lease, _ in given)
 
     world.handle(take_all)
@@ -204,7 +204,9 @@ def answered(seed: int, *, at_once: bool) -> tuple[list[str], list[list[Any]]]:
     ]
 
     def commit(some: list[Result]) -> list[str]:
-        return world.handle(lambda step: commits.commit(step, device.party, some))
+        return world.handle(
+            lambda step: commits.commit(step, [(device.party, one) for one in some])
+        )
 
     batches = [results] if at_once else [[each] for each in results]
     codes = [code for batch in batches for code in commit(batch)]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import msgspec
+import pytest
 
 from gpugoblin.graph.dtypes import Dtypes
 from gpugoblin.wire.codec import decode, encode
@@ -56,9 +59,9 @@ def test_commits_abandons_and_leases_in_one_request(world: World) -> None:
 def test_a_replayed_request_does_nothing(world: World) -> None:
     ready(world)
     message = Exchange(want=1, capabilities=CAPABILITIES)
-    body = party(0), message, (b"key", b"nonce", 1e9)
-    assert world.handle(lambda s: dispatch.signed_exchange(s, *body)) is not None
-    assert world.handle(lambda s: dispatch.signed_exchange(s, *body)) is None
+    asked = [dispatch.Asked(party(0), message, (b"key", b"nonce", 1e9))]
+    assert world.handle(lambda s: dispatch.signed_exchanges(s, asked)) != [None]
+    assert world.handle(lambda s: dispatch.signed_exchanges(s, asked)) == [None]
     assert world.connection.execute("select count(*) from lease").fetchone() == (1,)
 
 
@@ -221,3 +224,81 @@ def test_one_that_was_heard_of_too_late_may_still_be_committed(world: World) -> 
     reply = world.exchange(device, Exchange(commits=(result(lease.lease),)))
     assert reply is not None
     assert reply.uploads == (lease.lease,)
+
+
+def asked_by(
+    world: World, numbers: range, held: dict[int, list[str]], want: int
+) -> list[dispatch.Asked]:
+    """What devices ask: the results of what they hold, and so many more."""
+    return [
+        dispatch.Asked(
+            replace(party(number), max_leases=64),
+            Exchange(
+                commits=tuple(result(lease) for lease in held.get(number, ())),
+                want=want,
+                capabilities=None if held else CAPABILITIES,
+            ),
+            (f"key{number}".encode(), f"{world.now_s}".encode(), 1e9),
+        )
+        for number in numbers
+    ]
+
+
+def played(together: int, retried: bool) -> tuple[list[list[int]], list[list[object]]]:
+    """Six devices that ask three times, so many requests a transaction: their tasks, all tables."""
+    world = World(seed=5)
+    world.window = 60
+    job = world.submit(Shape(60, 1, "product"))
+    for _ in range(15):
+        world.generate(job)
+    world.run(5.0)
+    if retried:
+        change = "update task set attempt = 1 where id in (select id from task order by id limit 2)"
+        world.connection.execute(change)
+    held: dict[int, list[str]] = {}
+    given: list[list[int]] = []
+    for _ in range(3):
+        asked = asked_by(world, range(6), held, want=2)
+        replies: list[ExchangeReply | None] = []
+        for begin in range(0, len(asked), together):
+            some = asked[begin : begin + together]
+            replies += world.handle(lambda s, some=some: dispatch.signed_exchanges(s, some))
+        for number, reply in enumerate(replies):
+            assert reply is not None
+            assert len(reply.uploads) == len(held.get(number, ()))
+            held[number] = [lease.lease for lease in reply.leases]
+            given.append([lease.task.affinity_key for lease in reply.leases])
+        world.now_s += 1.0
+    tables: list[list[object]] = [
+        list(world.connection.execute(statement))
+        for statement in (
+            "select t.number, l.device, l.state, l.until_s from lease l"
+            " join task t on t.id = l.task order by t.number",
+            "select number, state from task order by number",
+            "select nbytes, refs from blob order by hash",
+            "select key, last_job, last_affinity from device order by key",
+            "select until_s, key from nonce order by key, nonce",
+        )
+    ]
+    world.close()
+    return given, tables
+
+
+@pytest.mark.parametrize("retried", [False, True])
+def test_requests_that_are_answered_together_get_what_they_get_alone(retried: bool) -> None:
+    assert played(6, retried) == played(1, retried)
+
+
+def test_a_device_that_asks_twice_at_once_keeps_its_limit_and_a_copy_does_nothing(
+    world: World,
+) -> None:
+    world.generate(ready(world, count=8))
+    world.run(5.0)
+    message = Exchange(want=3, capabilities=CAPABILITIES)
+    limited = replace(party(0), max_leases=4)
+    one = dispatch.Asked(limited, message, (b"key", b"one", 1e9))
+    two = dispatch.Asked(limited, message, (b"key", b"two", 1e9))
+    other = dispatch.Asked(party(1), message, (b"other", b"one", 1e9))
+    found = world.handle(lambda s: dispatch.signed_exchanges(s, [one, two, one, other]))
+    counts = [None if reply is None else len(reply.leases) for reply in found]
+    assert counts == [3, 1, None, 3]

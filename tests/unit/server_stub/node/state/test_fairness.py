@@ -151,3 +151,14 @@ def test_a_task_costs_what_it_takes_most_of() -> None:
     assert cost_of(10**12, 0) == 10**6
     assert cost_of(10**12, 10**11) == 10**7
     assert cost_of(0, 0) == 1
+
+
+def test_a_lane_that_had_nothing_for_one_may_have_something_for_the_next() -> None:
+    turns = Turns([Lane(1), Lane(2)], 0, 0)
+    turns.leave(1)
+    assert turns.order() == [2]
+    turns.again()
+    assert turns.order() == [1, 2]
+    assert turns.alone() is None
+    assert Turns([Lane(7)], 0, 0).alone() == 7
+    assert Turns((), 0, 0).alone() is None

@@ -146,29 +146,29 @@ def test_who_is_independent(world: World) -> None:
 
 def test_a_nonce_is_new_once_and_forgotten_after_its_time(world: World) -> None:
     until_s = world.now_s + 600.0
-    assert not world.handle(lambda s: trust.saw_nonce(s, b"k", b"n", until_s))
+    assert not world.handle(lambda s: trust.seen_nonces(s, [(b"k", b"n", until_s)])[0])
     world.now_s += 599.0
     world.handle(trust.forget_nonces)
-    assert world.handle(lambda s: trust.saw_nonce(s, b"k", b"n", until_s))
-    assert not world.handle(lambda s: trust.saw_nonce(s, b"other", b"n", until_s))
+    assert world.handle(lambda s: trust.seen_nonces(s, [(b"k", b"n", until_s)])[0])
+    assert not world.handle(lambda s: trust.seen_nonces(s, [(b"other", b"n", until_s)])[0])
     world.now_s += 2.0
     world.handle(trust.forget_nonces)
     assert world.connection.execute("select count(*) from nonce").fetchone() == (0,)
 
 
 def test_what_a_grant_says_anew_is_written_and_nothing_else_for_a_while(world: World) -> None:
-    world.handle(lambda s: trust.admit(s, party(0), None))
+    world.handle(lambda s: trust.admit(s, [(party(0), None)])[0])
     began_s = world.now_s
     world.now_s += 1.0
-    _, standing = world.handle(lambda s: trust.admit(s, party(0), None))
+    _, standing = world.handle(lambda s: trust.admit(s, [(party(0), None)])[0])
     assert standing == trust.Standing(0, 0, False)
     seen = "select seen_s, owner_age_days from device"
     assert world.connection.execute(seen).fetchone()[0] == began_s
     older = replace(party(0), owner_age_days=party(0).owner_age_days + 1)
-    world.handle(lambda s: trust.admit(s, older, None))
+    world.handle(lambda s: trust.admit(s, [(older, None)])[0])
     assert world.connection.execute(seen).fetchone() == (world.now_s, older.owner_age_days)
     world.now_s += trust.SEEN_S + 1.0
-    world.handle(lambda s: trust.admit(s, older, None))
+    world.handle(lambda s: trust.admit(s, [(older, None)])[0])
     assert world.connection.execute(seen).fetchone()[0] == world.now_s
 
 
