@@ -36,6 +36,9 @@ class SubmitOptions(TypedDict, total=False):
         priority: from -100 to 100; more is sooner.
         parent: name or id of a job of yours; cancelling that one cancels this one.
         force: run it on the grid although the estimate says that this is slower.
+        retention: `durable` (by itself): the node keeps the results until the job is deleted;
+            `cache`: until it needs the space or nobody has read them for long. Submitted again, a
+            job whose results are gone is computed again.
     """
 
     name: str | None
@@ -47,6 +50,7 @@ class SubmitOptions(TypedDict, total=False):
     priority: int
     parent: str
     force: bool
+    retention: str
 
 
 class Lazy(Protocol):

@@ -165,7 +165,7 @@ class Session:
         overwrite = options.get("overwrite", False)
         # Paths are places on the node's machine; over HTTPS the node keeps the result for us.
         here = place.format != "node" and not self._transport.endpoint.socket_path
-        output = Target().save(overwrite) if here else place.save(overwrite)
+        output = (Target() if here else place).save(overwrite, options.get("retention", "durable"))
         message = self._message(arrays, output, options, block_axis)
         self._warn(message)
         info = self._submit(message, overwrite)
@@ -279,7 +279,9 @@ class Session:
     ) -> JobSubmit:
         lowered = lower([array.value for array in arrays])
         inputs = input_arrays(lowered, self._transport)
-        outputs = (output, *(OutputSave(overwrite=output.overwrite) for _ in arrays[1:]))
+        outputs = (output, *(
+            Target().save(output.overwrite, output.retention) for _ in arrays[1:]
+        ))  # fmt: skip
         if self.is_local and options.get("executor", "auto") == "auto":
             options = {**options, "executor": "local"}
         return submission(lowered, inputs, outputs, options, block_axis)

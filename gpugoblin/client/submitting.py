@@ -48,8 +48,20 @@ class Target:
     format: Format = "node"
     path: str = ""
 
-    def save(self, overwrite: bool) -> OutputSave:
-        return OutputSave(format=self.format, path=self.path, overwrite=overwrite)
+    def save(self, overwrite: bool, retention: str = "durable") -> OutputSave:
+        """What the node is told.
+
+        Raises:
+            ClientError: `option_refused`: there is no such retention.
+        """
+        fields = {
+            "format": self.format, "path": self.path, "overwrite": overwrite,
+            "retention": retention,
+        }  # fmt: skip
+        try:
+            return msgspec.convert(fields, OutputSave)
+        except msgspec.ValidationError as cause:
+            raise ClientError("option_refused", reason=str(cause)) from cause
 
 
 def target(path: PathLike | None) -> Target:

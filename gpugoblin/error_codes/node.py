@@ -123,6 +123,12 @@ CODES: dict[str, ErrorCode] = {
         next_step="Wait for jobs of yours, cancel some, or ask an administrator for"
         " `gpugoblin node quota set`.",
     ),
+    "quota_grid_hours": ErrorCode(
+        what="{owner} has used {used} hours of volunteers this month (UTC); the quota is {limit}.",
+        next_step="What volunteers have begun ends; the rest goes on next month, or when an"
+        " administrator allows more (`gpugoblin node quota set --grid-hours`). Jobs on machines of"
+        ' the lab (`executor="local"` or `"ray"`) cost none.',
+    ),
     "parent_ended": ErrorCode(
         what="The parent {job} has failed or was cancelled, so its children are not begun.",
         next_step="Submit the parent again first, or submit this job without a parent.",
@@ -171,6 +177,12 @@ CODES: dict[str, ErrorCode] = {
     "unknown_array": ErrorCode(
         what="There is no array {array} of yours on this node.",
         next_step="Open or send the array again.",
+    ),
+    "result_collected": ErrorCode(
+        what="The result {array} of the job {job} was kept as a cache, and is gone: nobody had read"
+        " it for long, or its space was needed.",
+        next_step="Submit the same computation again (it is computed again), or with"
+        ' `retention="durable"` for a result that stays.',
     ),
     "array_incomplete": ErrorCode(
         what="The array {array} is not complete: it has {stored_bytes} of {expected_bytes} bytes.",

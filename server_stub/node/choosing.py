@@ -20,13 +20,16 @@ from server_stub.node import estimate
 from server_stub.node.executors.base import Fleet
 from server_stub.node.node import Node
 from server_stub.node.planning import total_bytes_moved
+from server_stub.node.state import quotas
 
 __all__ = [
     "Choice",
     "choose",
     "fleet_of",
+    "has_hours",
     "may_leave",
     "require_confirmed",
+    "require_hours",
     "require_local",
     "require_ray",
 ]
@@ -43,8 +46,13 @@ class Choice:
     moved_bytes: int
 
 
-async def choose(node: Node, message: JobSubmit, graph: Graph) -> Choice:
-    """Plans for the executor that was asked for, or for the fastest one."""
+async def choose(node: Node, message: JobSubmit, graph: Graph, owner: str) -> Choice:
+    """Plans for the executor that was asked for, or for the fastest one that the owner may use.
+
+    Raises:
+        NodeError: `executor_unavailable`, `not_confirmed`, `quota_grid_hours`,
+            `slower_than_alone`, `job_too_large`; PlanError.
+    """
     local = await node.local.capabilities()
     needs = needs_of(graph).mask()
     wanted = message.executor
@@ -58,21 +66,40 @@ async def choose(node: Node, message: JobSubmit, graph: Graph) -> Choice:
         return await of("ray")
     if wanted == "grid":
         require_confirmed(node)
+        await require_hours(node, owner)
         choice = await of("grid")
         _require_gain(message, choice, await fleet_of(node, "grid", needs))
         return choice
     if wanted == "local":
         require_local(node)
         return await of("local")
-    return await _fastest(node, needs, of)
+    return await _fastest(node, needs, of, owner)
 
 
-async def _fastest(node: Node, needs: int, of: Callable[[str], Awaitable[Choice]]) -> Choice:
+async def require_hours(node: Node, owner: str) -> None:
+    """Raises NodeError `quota_grid_hours`."""
+    now_s = node.clock.wall_s()
+    await node.store.read(lambda tx: quotas.require_grid(tx, owner, now_s))
+
+
+async def has_hours(node: Node, owner: str) -> bool:
+    """Whether a user may begin something for volunteers, as far as hours go."""
+    try:
+        await require_hours(node, owner)
+    except NodeError:
+        return False
+    return True
+
+
+async def _fastest(
+    node: Node, needs: int, of: Callable[[str], Awaitable[Choice]], owner: str
+) -> Choice:
     """Among those that are there: the lab's own machines first, where nobody is faster."""
     choices = []
+    grid = may_leave(node) and await has_hours(node, owner)
     if node.settings.local_engine:
         choices.append(await of("local"))
-    for executor, able in (("ray", node.ray is not None), ("grid", may_leave(node))):
+    for executor, able in (("ray", node.ray is not None), ("grid", grid)):
         if able and (not choices or (await fleet_of(node, executor, needs)).engines):
             choices.append(await of(executor))
     if not choices:

@@ -22,7 +22,7 @@ from gpugoblin.units import MIB
 from server_stub.node import arrays as files
 from server_stub.node.items import array_file
 from server_stub.node.node import Node
-from server_stub.node.state import arrays, blobs, jobs, tasks
+from server_stub.node.state import arrays, blobs, jobs, retention, tasks
 from server_stub.node.state.arrays import ArrayRow
 from server_stub.node.state.words import Step
 from server_stub.node.store.protocol import Tx
@@ -107,9 +107,10 @@ async def region(
     """The bytes of a region, C order, little-endian.
 
     Raises:
-        NodeError: `region_invalid`, `region_not_verified`, `array_incomplete`.
+        NodeError: `region_invalid`, `region_not_verified`, `array_incomplete`, `result_collected`.
     """
     box = _checked(row, start, stop)
+    await _note_read(node, row)
     if not await node.store.read(lambda tx: covered(tx, row, box)):
         if row.job is None:
             raise NodeError(
@@ -120,6 +121,7 @@ async def region(
     nbytes = math.prod(box.shape) * DTYPES[row.dtype].itemsize
     # The array may have been given its final name in between: look at its row again.
     fresh = await node.store.read(lambda tx: arrays.of_owner(tx, row.owner, row.id))
+    retention.require_kept(fresh)
     file, place = array_file(fresh), Box(start, stop)
     if nbytes <= SMALL_BYTES:
         data = await asyncio.to_thread(files.read_box, file, place)
@@ -127,11 +129,19 @@ async def region(
     return await _packed(node, RegionInput(file, place), b"", nbytes)
 
 
+async def _note_read(node: Node, row: ArrayRow) -> None:
+    """A cache that is read stays the longer. Raises NodeError `result_collected`."""
+    retention.require_kept(row)
+    now_s = node.clock.wall_s()
+    if await node.store.read(lambda tx: retention.is_unread(tx, row, now_s)):
+        await node.handle(lambda step: retention.note_read(step, row.id), brief=True)
+
+
 async def container(node: Node, job: str, number: int) -> Response:
     """One output of a finished job as a safetensors container with the tensor `output`.
 
     Raises:
-        NodeError: `job_not_done`, `unknown_array`, `output_too_large`.
+        NodeError: `job_not_done`, `unknown_array`, `output_too_large`, `result_collected`.
     """
     info = await node.store.read(lambda tx: jobs.info(tx, job))
     if info.state != "done":
@@ -140,6 +150,7 @@ async def container(node: Node, job: str, number: int) -> Response:
     if number >= len(rows):
         raise NodeError("unknown_array", array=number)
     row = rows[number]
+    await _note_read(node, row)
     if row.nbytes > node.settings.max_output_bytes:
         raise NodeError("output_too_large", nbytes=row.nbytes, limit=node.settings.max_output_bytes)
     entry = {

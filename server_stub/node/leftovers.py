@@ -19,7 +19,7 @@ from gpugoblin.errors import StoreError
 from server_stub.node import results
 from server_stub.node.arrays import discard
 from server_stub.node.settings import NodeSettings
-from server_stub.node.state import arrays, ended, places
+from server_stub.node.state import arrays, ended, places, retention
 from server_stub.node.state.words import Step
 from server_stub.node.store.protocol import Store, Tx
 from server_stub.node.work import ArrayFile
@@ -27,6 +27,7 @@ from server_stub.node.work import ArrayFile
 __all__ = [
     "Host",
     "discard_results",
+    "drop_caches",
     "drop_parts",
     "drop_uploads",
     "forget",
@@ -75,7 +76,10 @@ async def discard_results(host: Host, job: str) -> None:
 
 
 async def make_room(host: Host) -> bool:
-    """Gives up all that ended jobs keep; False when there is nothing of it."""
+    """Gives up all caches, or where there is none, all that ended jobs keep; False when there is
+    nothing of either."""
+    if await drop_caches(host):
+        return True
 
     def body(step: Step) -> list[str]:
         found = ended.kept_jobs(step.tx)
@@ -88,6 +92,18 @@ async def make_room(host: Host) -> bool:
         log.info("the disk is full: what was verified of the ended job %s is deleted", job)
         await discard_results(host, job)
     return bool(given_up)
+
+
+async def drop_caches(
+    host: Host, owner: str | None = None, limits: retention.Limits = retention.NOTHING
+) -> bool:
+    """Lets go of caches over the limits (by itself all), of one owner or of everybody; says
+    whether there was one."""
+    rows = await host.handle(lambda step: retention.collect(step, limits, owner))
+    for row in rows:
+        log.info("the cached result %s of the job %s is deleted", row.id, row.job)
+    await asyncio.to_thread(results.discard, rows, finished=True)
+    return bool(rows)
 
 
 async def forget(host: Host, *notes: str) -> None:

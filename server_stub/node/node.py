@@ -41,7 +41,9 @@ from server_stub.node.state import (
     jobs,
     leases,
     lost,
+    quotas,
     rates,
+    retention,
     tasks,
     trust,
     verdicts,
@@ -436,15 +438,22 @@ class Node:
             raise
 
     async def _tidy(self) -> None:
-        """Uploads that nobody used, or goes on with, go; and what ended jobs kept for long."""
+        """Uploads that nobody used, or goes on with, go; what ended jobs kept for long; caches
+        over their limits."""
         await leftovers.drop_uploads(self)
         await self.handle(ended.outdated)
         rows = await self.handle(arrays.unused_uploads)
         await asyncio.to_thread(results.discard, rows)
+        settings = self.settings
+        limits = retention.Limits.of(settings.cache_days, settings.cache_bytes)
+        await leftovers.drop_caches(self, limits=limits)
 
     async def _generate_all(self) -> None:
         """Keeps a window of tasks ahead for every running job."""
+        waiting = await self._without_hours()
         for job in await self.store.read(jobs.running):
+            if job in waiting:
+                continue
             try:
                 while await self._generate_some(job):
                     pass
@@ -453,6 +462,15 @@ class Node:
                 if code in PASSING:
                     raise  # the job is not at fault; the loop comes back to it
                 await self.persist(lambda step: jobs.fail(step, job, code, None, text))  # noqa: B023
+
+    async def _without_hours(self) -> frozenset[str]:
+        """Jobs whose owners have used up their hours of volunteers: nothing further begins."""
+        now_s = self.clock.wall_s()
+        owners = await self.store.read(lambda tx: quotas.without_hours(tx, now_s))
+        found, news = await self.store.read(lambda tx: quotas.held(tx, owners))
+        if news:
+            await self.handle(lambda step: quotas.note_held(step, owners))
+        return found
 
     async def _generate_some(self, job: str) -> bool:
         """Adds a batch of tasks if the window has room; says whether it did."""

@@ -60,6 +60,9 @@ def check_places(saves: Sequence[OutputSave], state: Path, *, local: bool) -> No
     for save in saves:
         if save.format == "node":
             continue
+        if save.retention != "durable":
+            reason = "only what the node keeps can be a cache; a file that you name is yours"
+            raise NodeError("output_path", path=save.path, reason=reason)
         if not local:
             raise NodeError("file_not_local")
         path = Path(save.path)
@@ -109,7 +112,7 @@ def _create_one(
         id=array, owner=owner, source=save.format, kind=made.kind, path=made.path,
         member=made.member, offset_bytes=made.offset_bytes, dtype=spec.dtype, shape=spec.shape,
         fingerprint="0" * 64, stored_bytes=0, complete=False, ours=ours, final_path=path,
-        overwrite=save.overwrite,
+        overwrite=save.overwrite, retention=save.retention,
     )  # fmt: skip
 
 

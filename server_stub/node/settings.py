@@ -111,6 +111,15 @@ SETTINGS: Final = declare(
     Setting("window_tasks", "int", 256, "tasks", "Tasks of a job that are prepared ahead.", 8),
     Setting("local_outstanding", "int", 3, "tasks", "Tasks queued at the local engine.", 1),
     Setting("speculative_depth", "int", 0, "tasks", "How far tasks run ahead of verdicts.", 0),
+    Setting(
+        "cache_days", "float", 30.0, "days",
+        "Days without a reader after which a result that was submitted as a cache goes; 0: none"
+        " goes for its age.", 0,
+    ),
+    Setting(
+        "cache_bytes", "int", 0, "bytes",
+        "What such results may take together, the ones read last; 0: as much as there is room.", 0,
+    ),
     Setting("reserve_bytes", "int", 256 * MIB, "bytes", "Disk space that is always left free.", 0),
     Setting(
         "max_upload_bytes", "int", 1 << 40, "bytes", "Largest array that a client may send.", 1

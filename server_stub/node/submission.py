@@ -35,7 +35,7 @@ from gpugoblin.wire.messages.job import (
 from server_stub.node import choosing, leftovers, results, resuming
 from server_stub.node.node import Node
 from server_stub.node.planning import operators_of, write_limits
-from server_stub.node.state import arrays, jobs, places, quotas
+from server_stub.node.state import arrays, jobs, places, quotas, retention
 from server_stub.node.state.arrays import ArrayRow
 from server_stub.node.state.words import Step
 from server_stub.node.store.protocol import Tx
@@ -66,12 +66,14 @@ async def submit(node: Node, owner: str, message: JobSubmit, *, local: bool) -> 
     rows = await node.store.read(lambda tx: _inputs(tx, owner, message, graph))
     _check_class(message, graph)
     await asyncio.gather(*(describe_again(node, row) for row in rows))
-    choice = await choosing.choose(node, message, graph)
+    choice = await choosing.choose(node, message, graph, owner)
     content = _content(message, graph, rows)
     if message.dry_run:
         return planned(node, owner, message.name, graph, content, choice.reply)
     attached = await node.store.read(lambda tx: same_job(tx, owner, message.name, content))
     if attached is not None:
+        if any(save.retention == "durable" for save in message.outputs):
+            await node.handle(lambda step: retention.make_durable(step, attached))
         return await node.store.read(lambda tx: jobs.info(tx, attached, attached=True))
     resumed = await resuming.take_up(node, owner, message, content)
     if resumed is not None:
@@ -105,6 +107,7 @@ def _inputs(tx: Tx, owner: str, message: JobSubmit, graph: Graph) -> list[ArrayR
                 "array_mismatch", number=number, wanted=spec,
                 found=f"{row.dtype}[{', '.join(map(str, row.shape))}]",
             )  # fmt: skip
+        retention.require_kept(row)
         if not row.complete:
             raise NodeError(
                 "array_incomplete", array=row.id, stored_bytes=row.stored_bytes,
@@ -167,7 +170,8 @@ def _content(message: JobSubmit, graph: Graph, rows: list[ArrayRow]) -> str:
 
 
 def same_job(tx: Tx, owner: str, name: str | None, content: str) -> str | None:
-    """The job of this owner with that name and content, if it runs or is done."""
+    """The job of this owner with that name and content, if it runs, or is done and has its
+    results."""
     if name is None:
         return None
     row = tx.one(
@@ -175,14 +179,15 @@ def same_job(tx: Tx, owner: str, name: str | None, content: str) -> str | None:
         " and state in ('running', 'done')",
         (owner, name, content),
     )
-    return None if row is None else str(row[0])
+    return None if row is None or retention.is_collected(tx, row[0]) else str(row[0])
 
 
 async def admit(
     node: Node, owner: str, name: str | None, saves: Sequence[OutputSave], plan: Plan,
     blob_bytes: int,
 ) -> None:  # fmt: skip
-    """The owner's quota, then room on the disk, if need be that of what ended jobs keep.
+    """The owner's quota, if need be without the owner's caches; then room on the disk, if need be
+    that of everybody's caches and of what ended jobs keep.
 
     Raises:
         NodeError: `quota_disk`, `quota_tasks`, and as `require_disk`.
@@ -190,13 +195,20 @@ async def admit(
     kept = [spec.nbytes for save, spec in zip(saves, plan.outputs, strict=True)
             if save.format == "node"]  # fmt: skip
     more = quotas.Use(sum(kept), plan.count)
-    await node.store.read(lambda tx: quotas.require_room(tx, owner, more, name))
     try:
-        require_disk(node, saves, plan, blob_bytes)
-    except NodeError:
-        if not await leftovers.make_room(node):
+        await node.store.read(lambda tx: quotas.require_room(tx, owner, more, name))
+    except NodeError as error:
+        if error.code != "quota_disk" or not await leftovers.drop_caches(node, owner):
             raise
-        require_disk(node, saves, plan, blob_bytes)
+        await node.store.read(lambda tx: quotas.require_room(tx, owner, more, name))
+    while True:
+        try:
+            require_disk(node, saves, plan, blob_bytes)
+        except NodeError:
+            if not await leftovers.make_room(node):
+                raise
+        else:
+            return
 
 
 def require_disk(node: Node, saves: Sequence[OutputSave], plan: Plan, blob_bytes: int) -> None:

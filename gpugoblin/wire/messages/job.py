@@ -79,11 +79,16 @@ class ArrayInfo(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class OutputSave(Struct, frozen=True, forbid_unknown_fields=True):
-    """Where an output goes. `node`: kept on the node until deleted. Else a path there."""
+    """Where an output goes. `node`: kept on the node. Else a path there.
+
+    `retention`, of what the node keeps: `durable` until the job is deleted; `cache` until the node
+    needs the space or nobody has read it for long.
+    """
 
     format: Literal["node", "npy", "zarr", "safetensors"] = "node"
     path: Path = ""
     overwrite: bool = False
+    retention: Literal["durable", "cache"] = "durable"
 
 
 @message("job.submit", sender="client", receiver="node", max_bytes=4 * 1024 * 1024)

@@ -27,6 +27,7 @@ from server_stub.node.commands.common import (
 )
 from server_stub.node.keeping import check, collect
 from server_stub.node.settings import NodeSettings
+from server_stub.node.state import retention
 
 __all__ = ["register"]
 
@@ -39,6 +40,8 @@ def register(commands: Commands) -> None:
     checking.add_argument("--dry-run", action="store_true", help="report, and change nothing")
     collecting = add(commands, "gc", _gc, "show what nobody needs any more")
     collecting.add_argument("--delete", action="store_true", help="delete it")
+    text = "results that were submitted as a cache, of whatever age and size, too"
+    collecting.add_argument("--cache", action="store_true", help=text)
 
 
 def _fsck(arguments: argparse.Namespace) -> int:
@@ -124,6 +127,10 @@ def _gc(arguments: argparse.Namespace) -> int:
     with database_errors(settings):
         found = collect.find(settings)
         gone = collect.collect(settings, found) if arguments.delete else found
+        limits = retention.Limits.of(settings.cache_days, settings.cache_bytes)
+        gone += collect.caches(
+            settings, retention.NOTHING if arguments.cache else limits, delete=arguments.delete
+        )
     kinds = Counter(free.kind for free in gone)
     for free in gone:
         print(f"{free.kind:<9}{format_bytes(free.nbytes):>12}  {free.path}")

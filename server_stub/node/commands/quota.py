@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import time
 from dataclasses import replace
 
 from gpugoblin.errors import NodeError
@@ -27,6 +28,8 @@ def register(commands: Commands) -> None:
     setting.add_argument("--disk-gb", type=_limit, help=text)
     text = "that are not done yet, of all jobs, or `none`"
     setting.add_argument("--tasks", type=_limit, help=text)
+    text = "of volunteers in a month, or `none`; the lab's own machines cost none"
+    setting.add_argument("--grid-hours", type=_limit, help=text)
     setting.add_argument("--weight", type=int, help="turns for one turn of the others (1 to 1000)")
     add(actions, "show", _show, "list limits, and what is used")
 
@@ -44,10 +47,14 @@ def _limit(text: str) -> float:
     return value
 
 
-def _changed(before: int | None, given: float | None, factor: int) -> int | None:
+def _changed(before: float | None, given: float | None, factor: int = 1) -> float | None:
     if given is None:
         return before
-    return None if given == NONE else int(given * factor)
+    return None if given == NONE else given * factor
+
+
+def _whole(value: float | None) -> int | None:
+    return None if value is None else int(value)
 
 
 def _set(arguments: argparse.Namespace) -> int:
@@ -60,8 +67,9 @@ def _set(arguments: argparse.Namespace) -> int:
         limits = quotas.own_limits(tx, owner)
         limits = replace(
             limits,
-            disk_bytes=_changed(limits.disk_bytes, arguments.disk_gb, 10**9),
-            tasks=_changed(limits.tasks, arguments.tasks, 1),
+            disk_bytes=_whole(_changed(limits.disk_bytes, arguments.disk_gb, 10**9)),
+            tasks=_whole(_changed(limits.tasks, arguments.tasks)),
+            grid_hours=_changed(limits.grid_hours, arguments.grid_hours),
         )
         quotas.set_limits(tx, owner, limits)
         if arguments.weight is not None:
@@ -71,13 +79,17 @@ def _set(arguments: argparse.Namespace) -> int:
 
 def _show(arguments: argparse.Namespace) -> int:
     with changing(arguments) as tx:
-        found = quotas.listed(tx)
+        found = quotas.listed(tx, time.time())
     for name, limits, use in found:
         disk = "no limit" if limits.disk_bytes is None else format_bytes(limits.disk_bytes)
         tasks = "no limit" if limits.tasks is None else limits.tasks
+        hours = "no limit" if limits.grid_hours is None else f"{limits.grid_hours:g}"
         if name == quotas.EVERYBODY:
-            print(f"{ALL}: disk {disk}, tasks {tasks}")
+            print(f"{ALL}: disk {disk}, tasks {tasks}, hours of volunteers {hours}")
         else:
             has = format_bytes(use.disk_bytes)
-            print(f"{name}: disk {has} of {disk}, tasks {use.tasks} of {tasks}")
+            print(
+                f"{name}: disk {has} of {disk}, tasks {use.tasks} of {tasks}, hours of volunteers"
+                f" this month {use.grid_hours:.2f} of {hours}"
+            )
     return 0

@@ -1,4 +1,4 @@
-"""What no row names, and what a crash left: `gpugoblin node gc`.
+"""What no row names, what a crash left, and caches over their limits: `gpugoblin node gc`.
 
 Owns: finding it and deleting it beside a running node. A file is deleted under the database's write
 lock, after a second look at the rows, so that no transaction can begin to name it meanwhile; and
@@ -9,6 +9,7 @@ outside the state directory.
 from __future__ import annotations
 
 import contextlib
+import random
 import shutil
 import sqlite3
 import time
@@ -18,17 +19,19 @@ from pathlib import Path
 from typing import Final, Literal
 
 from gpugoblin.blobs.store import BlobStore
-from server_stub.node import presence
+from server_stub.node import presence, results
 from server_stub.node.keeping import backup
 from server_stub.node.keeping.check import ASIDE
 from server_stub.node.settings import NodeSettings
-from server_stub.node.store.sqlite import connect
+from server_stub.node.state import retention
+from server_stub.node.state.words import Rules, Step
+from server_stub.node.store.sqlite import SqliteTx, connect
 
-__all__ = ["OLD_S", "Free", "collect", "find"]
+__all__ = ["OLD_S", "Free", "caches", "collect", "find"]
 
 OLD_S: Final = 3600.0
 
-Kind = Literal["blob", "array", "upload", "damaged", "backup"]
+Kind = Literal["blob", "array", "upload", "damaged", "backup", "cache"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +76,30 @@ def collect(settings: NodeSettings, found: list[Free]) -> list[Free]:
             finally:
                 connection.execute("rollback")
     return gone
+
+
+def caches(settings: NodeSettings, limits: retention.Limits, *, delete: bool) -> list[Free]:
+    """Cached results over the limits; with `delete` they go, beside a running node, too.
+
+    A crash in between leaves a file that no row names.
+
+    Raises:
+        NodeError, sqlite3.Error: as `find`.
+    """
+    presence.require_current(settings)
+    with contextlib.closing(connect(settings.database)) as connection:
+        connection.execute("begin immediate")
+        try:
+            step = Step(SqliteTx(connection), time.time(), random.SystemRandom(), Rules(""))
+            rows = retention.collect(step, limits)
+            found = [Free("cache", Path(row.path), _size(Path(row.path))) for row in rows]
+            connection.execute("commit" if delete else "rollback")
+        finally:
+            if connection.in_transaction:
+                connection.execute("rollback")
+    if delete:
+        results.discard(rows, finished=True)
+    return found
 
 
 def _candidates(settings: NodeSettings, connection: sqlite3.Connection) -> Iterator[Free]:
@@ -122,6 +149,7 @@ def _is_old(free: Free, before_s: float) -> bool:
 
 
 def _size(path: Path) -> int:
+    """What it takes on the disk."""
     if path.is_dir():
         return sum(each.stat().st_blocks * 512 for each in path.rglob("*") if each.is_file())
     return path.stat().st_blocks * 512

@@ -46,7 +46,8 @@ FileKind = str
 
 @dataclass(frozen=True, slots=True)
 class NewArray:
-    """An array to be known. `ours`: the file is the node's own and goes with the array."""
+    """An array to be known. `ours`: the file is the node's own and goes with the array.
+    `retention`: see `state.retention`."""
 
     id: str
     owner: str
@@ -63,6 +64,7 @@ class NewArray:
     ours: bool
     final_path: str = ""
     overwrite: bool = False
+    retention: str = "durable"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +88,7 @@ class ArrayRow:
     overwrite: bool
     job: str | None
     number: int | None
+    retention: str = "durable"
 
     @property
     def nbytes(self) -> int:
@@ -94,7 +97,7 @@ class ArrayRow:
 
 _COLUMNS = (
     "id, owner, source, kind, path, member, offset_bytes, dtype, shape, fingerprint, stored_bytes,"
-    " complete, ours, final_path, overwrite, job, number"
+    " complete, ours, final_path, overwrite, job, number, retention"
 )
 
 
@@ -122,10 +125,11 @@ def add(step: Step, new: NewArray, *, job: str | None = None, number: int | None
     """Writes a row."""
     step.tx.change(
         f"insert into array({_COLUMNS}, created_s)"
-        " values(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        " values(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (new.id, new.owner, new.source, new.kind, new.path, new.member, new.offset_bytes,
          new.dtype, json.dumps(new.shape), new.fingerprint, new.stored_bytes, int(new.complete),
-         int(new.ours), new.final_path, int(new.overwrite), job, number, step.now_s),
+         int(new.ours), new.final_path, int(new.overwrite), job, number, new.retention,
+         step.now_s),
     )  # fmt: skip
 
 
@@ -202,7 +206,10 @@ def unfinished_bytes(tx: Tx, job: str) -> int:
 
 def complete_outputs(step: Step, job: str) -> None:
     """The arrays of a finished job are whole and have their names."""
-    step.tx.change("update array set complete = 1, path = final_path where job = ?", (job,))
+    step.tx.change(
+        "update array set complete = 1, path = final_path, read_s = ? where job = ?",
+        (step.now_s, job),
+    )
 
 
 def of_job(tx: Tx, job: str) -> list[ArrayRow]:

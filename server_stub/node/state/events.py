@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from gpugoblin.wire.messages.job import JobEvent, JobEvents
+from server_stub.node.state import grid_hours
 from server_stub.node.state.words import JobChanged, Step
 from server_stub.node.store.protocol import Tx, Value
 
@@ -39,6 +40,8 @@ def settle(tx: Tx, steps: Sequence[Step]) -> None:
     for step in steps:
         for job, kind, number, detail in step.notes:
             by_job.setdefault(job, []).append((step.now_s, kind, number, detail))
+        if step.grid_s:
+            grid_hours.add(tx, step.now_s, step.grid_s)
         for job, nbytes in step.sent_bytes.items():
             sent_bytes[job] = sent_bytes.get(job, 0) + nbytes
     for job in (*by_job, *(job for job in sent_bytes if job not in by_job)):

@@ -17,7 +17,7 @@ from gpugoblin.errors import NodeError
 from gpugoblin.ids import GraphHash, JobId
 from gpugoblin.wire.messages.job import JobInfo, LostWork, PlanReply, VerifiedBy
 from gpugoblin.wire.messages.task import Constraints
-from server_stub.node.state import arrays, ended, events, lanes, quotas, tolerances
+from server_stub.node.state import arrays, ended, events, lanes, quotas, retention, tolerances
 from server_stub.node.state.words import FinishJob, Step
 from server_stub.node.store.protocol import Row, Tx
 from server_stub.node.training import rows as trainings
@@ -185,7 +185,10 @@ def submit(step: Step, new: NewJob) -> tuple[str, bool]:
             step.tx.change("update job set name = null where id = ?", (row[0],))
             ended.give_up(step, row[0])
         elif row is not None and row[1] == new.content:
-            return str(row[0]), True
+            if not (row[2] == "done" and retention.is_collected(step.tx, row[0])):
+                return str(row[0]), True
+            # What it had computed was a cache and is gone: it is computed again.
+            step.tx.change("update job set name = null where id = ?", (row[0],))
         elif row is not None:
             raise NodeError("job_name_taken", name=new.name, job=row[0])
     job = step.fresh_id("job")

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 
 from gpugoblin.ids import GrantId, LeaseId, ReceiptId
 from gpugoblin.wire.messages.receipt import Receipt
+from server_stub.node.state import grid_hours
 from server_stub.node.state.words import Step
 from server_stub.node.store.protocol import Tx
 
@@ -31,7 +32,9 @@ def units_of(step: Step, flops: int, bytes_moved: int) -> float:
 
 def credit(step: Step, lease: str, job: str, flops: int, bytes_moved: int) -> None:
     """A lease is accepted: its job's credits grow and, with a claim, a receipt is written."""
-    row = step.tx.one("select grant_id, claim from lease where id = ?", (lease,))
+    row = step.tx.one(
+        "select grant_id, claim, compute_s, issued_s, committed_s from lease where id = ?", (lease,)
+    )
     if row is None or row[1] is None:
         return
     units = units_of(step, flops, bytes_moved)
@@ -42,6 +45,8 @@ def credit(step: Step, lease: str, job: str, flops: int, bytes_moved: int) -> No
     )
     if added == 1:
         step.tx.change("update job set credits = credits + ? where id = ?", (units, job))
+        seconds = grid_hours.of_lease(*row[2:])
+        step.grid_s[job] = step.grid_s.get(job, 0.0) + seconds
 
 
 def waiting(tx: Tx) -> tuple[Receipt, ...]:

@@ -187,6 +187,7 @@ class Step:
         validator_behind: the validator's queue is longer than two lease times: lease less.
         notes, sent_bytes: for the jobs' diaries and counters, written by `events.settle` at the
             end of the step in one statement a job.
+        grid_s: seconds that volunteers computed, by job, written there for the jobs' owners.
         facts: what never changes about (job, graph), kept by the node from step to step.
         dropping: blobs whose last reference went and whose files are still to be deleted, shared
             by all steps of a commit: whoever takes a new reference takes the blob out.
@@ -200,6 +201,7 @@ class Step:
     effects: list[Effect] = field(default_factory=list)
     notes: list[tuple[str, str, int | None, str]] = field(default_factory=list)
     sent_bytes: dict[str, int] = field(default_factory=dict)
+    grid_s: dict[str, float] = field(default_factory=dict)
     facts: dict[tuple[str, str], tuple[Any, ...]] = field(default_factory=dict)
     dropping: set[str] = field(default_factory=set)
 

@@ -58,6 +58,15 @@ STEPS: Final[Mapping[int, tuple[str, ...]]] = {
         "create table tolerance(job text not null, graph text not null, measured text not null,"
         " primary key(job, graph)) without rowid",
     ),
+    6: (
+        # Results that may be let go of, and the hours that volunteers computed.
+        "alter table array add column retention text not null default 'durable'",
+        "alter table array add column read_s real not null default 0",
+        "create index array_cache on array(read_s) where retention = 'cache'",
+        "alter table quota add column grid_hours real",
+        "create table grid_use(owner text not null, month text not null, seconds real not null,"
+        " primary key(owner, month)) without rowid",
+    ),
 }
 """The statements that lead to a version from the one before."""
 

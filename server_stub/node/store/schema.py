@@ -11,7 +11,7 @@ from typing import Final
 
 __all__ = ["SCHEMA_VERSION", "STATEMENTS"]
 
-SCHEMA_VERSION: Final = 5
+SCHEMA_VERSION: Final = 6
 
 STATEMENTS: Final[tuple[str, ...]] = (
     "create table meta(key text primary key, value text not null) without rowid",
@@ -27,7 +27,10 @@ STATEMENTS: Final[tuple[str, ...]] = (
     " dtype text not null, shape text not null, fingerprint text not null,"
     " stored_bytes integer not null, complete integer not null, ours integer not null,"
     " final_path text not null, overwrite integer not null, job text, number integer,"
-    " created_s real not null)",
+    " created_s real not null, retention text not null default 'durable',"
+    " read_s real not null default 0)",
+    # state/retention.py: what a cache may let go of
+    "create index array_cache on array(read_s) where retention = 'cache'",
     "create index array_shared on array(owner, fingerprint)",
     "create index array_of_job on array(job, number) where job is not null",
     # state/jobs.py
@@ -98,7 +101,11 @@ STATEMENTS: Final[tuple[str, ...]] = (
     "create table share(job text not null, name text not null, primary key(job, name))"
     " without rowid",
     # state/quotas.py: what a user may take; the row of the empty name is for everybody else
-    "create table quota(owner text primary key, disk_bytes integer, tasks integer) without rowid",
+    "create table quota(owner text primary key, disk_bytes integer, tasks integer,"
+    " grid_hours real) without rowid",
+    # state/grid_hours.py: what volunteers computed for a user, by month
+    "create table grid_use(owner text not null, month text not null, seconds real not null,"
+    " primary key(owner, month)) without rowid",
     # state/lanes.py: whose turn it is
     "create table lane(number integer primary key, owner text not null unique,"
     " weight integer not null default 1)",

@@ -28,7 +28,7 @@ from server_stub.node import choosing, estimate, resuming, submission
 from server_stub.node.executors.base import Fleet
 from server_stub.node.node import Node
 from server_stub.node.planning import operators_of, total_bytes_moved, write_limits
-from server_stub.node.state import arrays, jobs
+from server_stub.node.state import arrays, jobs, retention
 from server_stub.node.state.arrays import ArrayRow, NewArray
 from server_stub.node.state.words import Step
 from server_stub.node.store.protocol import Tx
@@ -78,7 +78,7 @@ async def submit(node: Node, owner: str, message: TrainingSubmit) -> JobInfo:
     await asyncio.gather(*(submission.describe_again(node, row) for row in named.all()))
     graph = building.graph_of(message.graph, message.numeric_class)
     needs = needs_of(graph).mask()
-    executor, fleet = await _choose(node, message, needs)
+    executor, fleet = await _choose(node, message, needs, owner)
     limits = Limits(fleet.memory_bytes, fleet.threads, min(fleet.slot_bytes, fleet.memory_bytes))
     plan, specs = await asyncio.to_thread(_plan, message, named.specs(), limits, executor)
     _require_class(message, plan)
@@ -135,6 +135,7 @@ def _arrays(tx: Tx, owner: str, message: TrainingSubmit) -> _Named:
     def load(names: Sequence[str]) -> tuple[ArrayRow, ...]:
         found = tuple(arrays.of_owner(tx, owner, name) for name in names)
         for row in found:
+            retention.require_kept(row)
             if not row.complete:
                 raise NodeError(
                     "array_incomplete", array=row.id, stored_bytes=row.stored_bytes,
@@ -163,16 +164,18 @@ def _require_class(message: TrainingSubmit, plan: RoundsPlan) -> None:
             raise NodeError("class_not_for_graph", operator=culprit)
 
 
-async def _choose(node: Node, message: TrainingSubmit, needs: int) -> tuple[str, Fleet]:
+async def _choose(node: Node, message: TrainingSubmit, needs: int, owner: str) -> tuple[str, Fleet]:
     """Where it runs: on the grid where that is wished or devices are known, else on the lab's own
     machines."""
     grid = await node.grid.capabilities(needs)
     wanted = message.executor
     if wanted == "grid":
         choosing.require_confirmed(node)
+        await choosing.require_hours(node, owner)
     if wanted == "grid" or (
         wanted == "auto"
         and choosing.may_leave(node)
+        and await choosing.has_hours(node, owner)
         and (grid.engines or not node.settings.local_engine)
     ):
         return "grid", grid

@@ -8,8 +8,19 @@ from typing import Any
 import numpy as np
 import pytest
 
+from server_stub.node.state import quotas
+from server_stub.node.state.words import Step
 from tests.helpers.hands import Hands
-from tests.helpers.lab import Lab, grid_settings, product, refused, row_sums
+from tests.helpers.lab import (
+    Lab,
+    grid_settings,
+    on_grid,
+    product,
+    refused,
+    row_sums,
+    until,
+    work_until,
+)
 from tests.helpers.node import LabNode
 
 __all__: list[str] = []
@@ -59,3 +70,35 @@ def test_without_an_engine_the_cluster_is_what_there_is(tmp_path: Path) -> None:
     given = {**RAY, "local_engine": False}
     with LabNode(tmp_path, link=Hands(), **given) as node, Lab(node, tmp_path) as lab:
         assert planned(lab) == "ray"
+
+
+def test_without_hours_of_volunteers_a_job_stays_here_or_waits(tmp_path: Path) -> None:
+    given = {**grid_settings(), "window_tasks": 8}
+    with LabNode(tmp_path, **given) as node, Lab(node, tmp_path) as lab:
+        graph, shape = row_sums((24, 1 << 18)), (24, 1 << 18)
+        files = (lab.file(np.ones(shape, np.float32), "long.npy"),)
+        job = on_grid(lab, graph, *files, name="long")
+        assert job.tasks > 16
+
+        def limit(hours: float | None) -> None:
+            def body(step: Step) -> None:
+                quotas.set_limits(step.tx, job.owner, quotas.Limits(grid_hours=hours))
+
+            node.call(node.node.handle(body))
+
+        with lab.device() as device:
+            until(lambda: device.work() > 0)
+            until(lambda: lab.job("long").verified > 0)
+            assert node.read("select seconds > 0 and seconds < 60 from grid_use") == [(1,)]
+            limit(0.0)
+            until(lambda: lab.job("long").error_code == "quota_grid_hours")
+            begun = node.read("select cursor from job")[0][0]
+            until(lambda: lab.job("long").verified == begun or device.work() < 0)
+            held = lab.job("long")
+            assert (held.state, held.verified) == ("running", begun)
+            assert begun < job.tasks
+            refused("quota_grid_hours", lambda: on_grid(lab, graph, *files, name="other"))
+            assert planned(lab) == "local"
+            limit(None)
+            done = work_until(lab, lab.job("long"), [device])
+            assert (done.state, done.error_code) == ("done", "")

@@ -21,9 +21,13 @@ def test_limits_are_set_kept_and_removed(config: Path, capsys: pytest.CaptureFix
     say("set", "ann", "--tasks", "500")
     (line,) = say("show").splitlines()
     assert "GB" in line or "GiB" in line
-    assert line.endswith("tasks 0 of 500")
-    assert say("set", "everybody", "--tasks", "9").startswith("everybody: disk no limit, tasks 9\n")
-    assert say("set", "ann", "--tasks", "none").splitlines()[1].endswith("tasks 0 of 9")
+    assert "tasks 0 of 500, hours of volunteers this month 0.00 of no limit" in line
+    assert say("set", "everybody", "--tasks", "9").startswith(
+        "everybody: disk no limit, tasks 9, hours"
+    )
+    assert "tasks 0 of 9," in say("set", "ann", "--tasks", "none").splitlines()[1]
+    assert say("set", "ann", "--grid-hours", "1.5").splitlines()[1].endswith("0.00 of 1.5")
+    assert say("set", "ann", "--grid-hours", "none").splitlines()[1].endswith("of no limit")
     for name, weight in (("ann", "0"), ("everybody", "2")):
         words = ["quota", "set", name, "--weight", weight, "--config", str(config)]
         assert main(words) == 1
@@ -34,7 +38,7 @@ def test_limits_are_set_kept_and_removed(config: Path, capsys: pytest.CaptureFix
 def test_no_limit_is_said_by_none_alone(
     config: Path, capsys: pytest.CaptureFixture[str], words: str
 ) -> None:
-    for option in ("--tasks", "--disk-gb"):
+    for option in ("--tasks", "--disk-gb", "--grid-hours"):
         with pytest.raises(SystemExit):
             main(["quota", "set", "ann", f"{option}={words}", "--config", str(config)])
         assert "`none`" in capsys.readouterr().err

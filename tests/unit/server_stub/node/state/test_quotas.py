@@ -88,8 +88,8 @@ def test_everybody_s_limits_hold_for_who_has_no_own(world: World) -> None:
         begin(world, "theirs", 6, owner="bob")
     limit(world, quotas.EVERYBODY, Limits())
     begin(world, "theirs", 6, owner="bob")
-    assert [name for name, _, _ in quotas.listed(tx)] == ["", "ann", "bob"]
-    for wrong in (Limits(tasks=-2), Limits(disk_bytes=1 << 62)):
+    assert [name for name, _, _ in quotas.listed(tx, 0.0)] == ["", "ann", "bob"]
+    for wrong in (Limits(tasks=-2), Limits(disk_bytes=1 << 62), Limits(grid_hours=-0.5)):
         with pytest.raises(NodeError):
             limit(world, "ann", wrong)
 
@@ -125,3 +125,35 @@ def test_what_is_given_up_or_replaced_no_longer_counts(world: World) -> None:
             quotas.require_room(tx, "ann", more, name)
     world.handle(lambda step: ended.give_up(step, job))
     assert quotas.used_by(tx, "ann") == Use(0, 0)
+
+
+def test_whoever_has_no_hours_left_begins_nothing_for_volunteers_until_there_are(
+    world: World,
+) -> None:
+    tx = SqliteTx(world.connection)
+    now_s = world.now_s
+    mine, theirs = begin(world, "mine", 3), begin(world, "theirs", 3, owner="bob")
+    limit(world, "ann", Limits(grid_hours=1.0))
+    world.handle(lambda step: step.grid_s.update({mine: 3599.0, theirs: 9999.0}))
+    quotas.require_grid(tx, "ann", now_s)
+    assert quotas.without_hours(tx, now_s) == {}
+    world.handle(lambda step: step.grid_s.update({mine: 1.0}))
+    with pytest.raises(NodeError) as caught:
+        quotas.require_grid(tx, "ann", now_s)
+    assert caught.value.code == "quota_grid_hours"
+    assert "1.00 hours" in caught.value.what
+    owners = quotas.without_hours(tx, now_s)
+    assert set(owners) == {"ann"}
+    assert quotas.held(tx, owners) == ({mine}, True)
+    world.handle(lambda step: quotas.note_held(step, owners))
+    assert quotas.held(tx, owners) == ({mine}, False)
+    info = jobs.info(tx, mine)
+    assert (info.state, info.error_code) == ("running", "quota_grid_hours")
+    assert "ann has used 1.00 hours" in info.error_text
+    assert jobs.info(tx, theirs).error_code == ""
+    assert [use.grid_hours for _, _, use in quotas.listed(tx, now_s)] == [1.0, 9999.0 / 3600]
+    next_month_s = now_s + 32 * 24 * 3600.0
+    assert quotas.without_hours(tx, next_month_s) == {}
+    assert quotas.held(tx, {}) == (frozenset(), True)
+    world.handle(lambda step: quotas.note_held(step, {}))
+    assert jobs.info(tx, mine).error_code == ""

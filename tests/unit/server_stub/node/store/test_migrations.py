@@ -37,8 +37,11 @@ def old_database(path: Path, version: int) -> None:
         connection.execute("pragma journal_mode = wal")
         connection.executescript((HERE / f"schema_{version}.sql").read_text())
         connection.execute("insert into meta values('schema_version', ?)", (str(version),))
-        connection.execute("insert into users values('user_a', 'ann', 1.0, null)")
-        connection.execute("insert into token values('hash', 'user_a', 'read submit', 1.0, null)")
+        connection.execute("insert into users(id, name, created_s) values('user_a', 'ann', 1.0)")
+        connection.execute(
+            "insert into token(hash, user_id, scopes, created_s)"
+            " values('hash', 'user_a', 'read submit', 1.0)"
+        )
         connection.execute(JOB, ("job_b", "bob", "late", "running", 5, 20.0))
         connection.execute(JOB, ("job_a", "ann", "early", "running", 0, 10.0))
         connection.execute(JOB, ("job_c", "ann", None, "done", 0, 30.0))
