@@ -1,18 +1,20 @@
 """Writes the generated pages of docs; `--check` fails when one is stale.
 
-Owns: the tables of operators, scalar functions, messages, error codes, settings, figures and
-attacks, and the list of decisions. Everything in them is read from the code, from
+Owns: the tables of operators, scalar functions, messages, error codes, settings, figures,
+attacks and complaints, and the list of decisions. Everything in them is read from the code, from
 `benchmarks/results` and from the titles of the decisions; nothing is typed twice.
 """
 
 from __future__ import annotations
 
 import contextlib
+import importlib
 import inspect
 import json
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, cast
 
 import msgspec
@@ -345,12 +347,19 @@ def onnx_tests() -> str:
 
 
 def attacks() -> str:
+    return str(_of_tests("tests.attacks.report").page())
+
+
+def complaints() -> str:
+    return str(_of_tests("tests.helpers.complaints").page())
+
+
+def _of_tests(name: str) -> ModuleType:
     sys.path.insert(0, str(ROOT))  # tests are no part of what is installed
     try:
-        from tests.attacks.report import page
+        return importlib.import_module(name)
     finally:
         sys.path.remove(str(ROOT))
-    return page()
 
 
 def decisions() -> str:
@@ -399,6 +408,7 @@ def _error(value: float | None, refusal: str, captured: bool, otherwise: str) ->
 
 
 PAGES: dict[str, Callable[[], str]] = {
+    "contributor/complaints.md": complaints,
     "contributor/rules.md": rules,
     "decisions/README.md": decisions,
     "researcher/array-api.md": array_api,

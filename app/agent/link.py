@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 import requests
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from requests.adapters import HTTPAdapter
+from requests.utils import get_environ_proxies
 from urllib3.exceptions import HTTPError
 
 from gpugoblin.clock import Clock
@@ -102,6 +103,9 @@ class _PinnedAdapter(HTTPAdapter):
     def init_poolmanager(self, *args: Any, **options: Any) -> None:
         super().init_poolmanager(*args, **options, assert_fingerprint=self._fingerprint)
 
+    def proxy_manager_for(self, proxy: str, **options: Any) -> Any:
+        return super().proxy_manager_for(proxy, **options, assert_fingerprint=self._fingerprint)
+
 
 class Link:
     """A keep-alive connection. Every request is signed with the device's key."""
@@ -112,7 +116,8 @@ class Link:
         self._clock = clock
         self._base = peer.address.rstrip("/")
         self._session = requests.Session()
-        self._session.trust_env = False  # no .netrc, no proxy that would see tickets
+        self._session.trust_env = False  # no .netrc
+        self._session.proxies.update(_proxies(self._base))
         self._session.headers.clear()
         self._session.headers.update({"Accept-Encoding": "identity", "User-Agent": "gpugoblin"})
         if peer.certificate_sha256:
@@ -122,9 +127,11 @@ class Link:
     def close(self) -> None:
         """Closes the connection, even while an error's traceback still holds on to it."""
         for adapter in self._session.adapters.values():
-            pools = adapter.poolmanager.pools  # type: ignore[attr-defined]
-            for key in list(pools.keys()):
-                pools[key].close()
+            if not isinstance(adapter, HTTPAdapter):
+                continue
+            for manager in (adapter.poolmanager, *adapter.proxy_manager.values()):
+                for key in list(manager.pools.keys()):
+                    manager.pools[key].close()
         self._session.close()
 
     def call(
@@ -249,6 +256,12 @@ class Link:
 
     def _explained(self, cause: Exception, request: str, timeout_s: float) -> AgentError:
         peer, address = self.peer.name, self.peer.address
+        if isinstance(cause, requests.exceptions.ProxyError):
+            proxy = urlsplit(self._session.proxies.get("https", ""))
+            place = f"{proxy.hostname}:{proxy.port}"  # without the name and the password in it
+            return AgentError(
+                "proxy_refused", peer=peer, address=address, proxy=place, reason=_plain(cause)
+            )
         if isinstance(cause, requests.exceptions.SSLError):
             return AgentError("peer_untrusted", peer=peer, address=address, reason=_plain(cause))
         if isinstance(cause, requests.ReadTimeout) or "timed out" in str(cause).lower():
@@ -256,6 +269,18 @@ class Link:
                 "peer_silent", peer=peer, address=address, request=request, timeout_s=timeout_s
             )
         return AgentError("peer_away", peer=peer, address=address, reason=_plain(cause))
+
+
+def _proxies(address: str) -> dict[str, str]:
+    """The proxy that the environment names (`https_proxy`, `no_proxy`), where there is a way for
+    one: TLS goes through it to the peer, so that it sees names of hosts and nothing more. What is
+    on this machine, and alone may speak without TLS, is asked directly."""
+    parts = urlsplit(address)
+    if parts.scheme != "https" or parts.hostname in _LOOPBACK:
+        return {}
+    found = get_environ_proxies(address)
+    proxy = found.get("https") or found.get("all")
+    return {"https": proxy} if proxy else {}
 
 
 def _read(reply: requests.Response, max_bytes: int) -> bytes | None:

@@ -106,6 +106,12 @@ CODES: dict[str, ErrorCode] = {
         what="The {peer} at {address} cannot be reached: {reason}.",
         next_step="The agent tries again by itself; check the network if it stays so.",
     ),
+    "proxy_refused": ErrorCode(
+        what="The proxy {proxy} does not let this program through to the {peer} at {address}: "
+        "{reason}.",
+        next_step="Give it a name and a password (https_proxy=http://name:password@host:port) in "
+        "the agent's environment, or name the host in no_proxy if it can be reached without.",
+    ),
     "peer_silent": ErrorCode(
         what="The {peer} at {address} has not answered {request} within {timeout_s} s.",
         next_step="The agent tries again by itself; check the network if it stays so.",

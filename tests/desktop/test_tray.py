@@ -67,7 +67,9 @@ def test_pause_and_resume_by_clicks_in_the_tray(desk: Desk) -> None:
 
 
 @pytest.mark.timeout(200)
-def test_a_tray_that_comes_late_or_restarts_gets_the_icon(desk: Desk) -> None:
+def test_opensnitch1659_appindicator260_a_tray_that_comes_late_or_restarts_gets_the_icon(
+    desk: Desk,
+) -> None:
     async def work(host: Host) -> None:
         desk.process = desk.start("--background")
         await asyncio.sleep(3.0)

@@ -107,7 +107,7 @@ def test_in_the_full_sandbox(scene: Scene) -> None:
     assert levels == ["full"]
 
 
-def test_pause_frees_the_card_and_resume_lends_again(scene: Scene) -> None:
+def test_i1559_pause_frees_the_card_and_resume_lends_again(scene: Scene) -> None:
     scene.lab.add_products(30, rows=512, inner=1024, columns=1024)
 
     def script() -> None:
@@ -146,7 +146,7 @@ def test_a_pause_survives_a_restart_and_ends_with_its_time(scene: Scene) -> None
     assert scene.said("lending, because nothing forbids it")
 
 
-def test_finish_lets_the_running_task_end(scene: Scene) -> None:
+def test_f53_w42_finish_lets_the_running_task_end(scene: Scene) -> None:
     scene.lab.add_products(300)
 
     def script() -> None:

@@ -104,7 +104,7 @@ def scene(tmp_path: Path) -> Iterator[Scene]:
     made.close()
 
 
-def test_three_kills(scene: Scene) -> None:
+def test_f266_i1436_three_kills(scene: Scene) -> None:
     chaos(scene, kills=3, tasks=40, seed=11)
     assert {"shutdown", "answer_lost"} & set(scene.lab.fate.values())
 

@@ -53,7 +53,7 @@ def test_it_is_small_and_the_same_every_time(package: Path, root: Path) -> None:
 
 
 @pytest.mark.parametrize("suite", ["bookworm", "trixie"])
-def test_from_apt_to_a_verified_task_and_back(package: Path, root: Path, suite: str) -> None:
+def test_b3602_from_apt_to_a_verified_task_and_back(package: Path, root: Path, suite: str) -> None:
     debian = DebianRoot.make(root / "debian", suite)
     installed = Installed(debian, package, root / "logs")
     before = debian.files()

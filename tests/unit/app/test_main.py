@@ -164,7 +164,7 @@ def test_status_and_doctor_of_a_running_agent(
     assert "well      Coordinator" in out
 
 
-def test_the_console_needs_its_word_and_its_coordinator(
+def test_w76_f251_f102_the_console_needs_its_word_and_its_coordinator(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit):

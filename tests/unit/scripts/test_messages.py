@@ -46,7 +46,9 @@ def test_all_kinds_of_texts_are_found(messages: ModuleType) -> None:
 
 
 @pytest.mark.parametrize("language", OTHERS)
-def test_catalogs_say_everything_and_nothing_else(messages: ModuleType, language: str) -> None:
+def test_b2213_catalogs_say_everything_and_nothing_else(
+    messages: ModuleType, language: str
+) -> None:
     said = {one.msgid: one for one in polib.pofile(str(CATALOGS / f"{language}.po"))}
     wanted = set(messages.app_texts())
     assert wanted - set(said) == set(), "run scripts/messages.py and translate"

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import pickle
+import select
+import socket
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -119,6 +123,99 @@ def test_without_a_pin_the_authorities_decide(server: Echo) -> None:
         link.call("GET", "/", max_bytes=10)
     link.close()
     assert caught.value.code == "peer_untrusted"
+
+
+class Proxy:
+    """Lets through to one port whoever brings the word `Basic bmFtZTp3b3Jk` (name:word)."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listener.getsockname()[1]
+        self.asked: list[str] = []
+        self._thread = threading.Thread(target=self._serve)
+        self._thread.start()
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            with client:
+                head = b""
+                while not head.endswith(b"\r\n\r\n"):
+                    head += client.recv(4096)
+                self.asked.append(head.partition(b"\r\n")[0].decode())
+                if b"Basic bmFtZTp3b3Jk" not in head:
+                    client.sendall(b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n")
+                    continue
+                client.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
+                with (
+                    socket.create_connection(("127.0.0.1", self._port)) as server,
+                    contextlib.suppress(ConnectionError),  # whoever does not trust breaks it off
+                ):
+                    self._between(client, server)
+
+    def _between(self, client: socket.socket, server: socket.socket) -> None:
+        while True:
+            for one in select.select([client, server], [], [])[0]:
+                data = one.recv(65536)
+                if not data:
+                    return
+                (server if one is client else client).sendall(data)
+
+    def close(self) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self._thread.join(10)
+
+
+@pytest.fixture
+def proxy(server: Echo, monkeypatch: pytest.MonkeyPatch) -> Iterator[Proxy]:
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    made = Proxy(int(server.address.rpartition(":")[2]))
+    yield made
+    made.close()
+
+
+def test_b385_b411_b325_a_proxy_of_the_environment_with_its_password(
+    server: Echo, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("https_proxy", f"http://name:word@127.0.0.1:{proxy.port}")
+    link = Link(Peer("lab node", "https://lab.test", server.files.sha256), KEY, SystemClock())
+    assert link.call("GET", "/", max_bytes=10) == b"fine"
+    link.close()
+    other = Link(Peer("lab node", "https://lab.test", "ab" * 32), KEY, SystemClock())
+    with pytest.raises(AgentError) as caught:
+        other.call("GET", "/", max_bytes=10)
+    assert caught.value.code == "peer_untrusted"  # a proxy may not speak for the peer
+    other.close()
+    assert [line.rpartition(" ")[0] for line in proxy.asked] == ["CONNECT lab.test:443"] * 2
+
+
+def test_i628_a_proxy_that_refuses_is_said_plainly_without_the_password(
+    proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("https_proxy", f"http://name:wrong@127.0.0.1:{proxy.port}")
+    link = Link(Peer("lab node", "https://lab.test", "ab" * 32), KEY, SystemClock())
+    with pytest.raises(AgentError, match="407") as caught:
+        link.call("GET", "/", max_bytes=10)
+    link.close()
+    assert caught.value.code == "proxy_refused"
+    assert "wrong" not in str(caught.value)
+
+
+def test_what_is_near_is_asked_without_the_proxy(
+    server: Echo, link: Link, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("https_proxy", "http://127.0.0.1:9")
+    monkeypatch.setenv("no_proxy", "lab.test")
+    assert link.call("GET", "/", max_bytes=10) == b"fine"
+    named = Link(Peer("lab node", "https://lab.test", "ab" * 32), KEY, SystemClock())
+    assert not named._session.proxies
+    named.close()
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,7 @@ from tests.helpers.machine_run import (
 )
 
 
-def test_an_engine_is_measured_before_the_first_contact() -> None:
+def test_i1246_i1133_an_engine_is_measured_before_the_first_contact() -> None:
     run = Run()
     run.tell(CardFound(card=0, kind="cpu"), Enrolled(), RUN)
     assert of(run, StartEngine, card=0, lab=None)
@@ -221,7 +221,7 @@ def test_a_dead_engine_costs_the_task_that_ran_and_starts_again_later() -> None:
     assert of(run, SubmitTask, lease=L2)
 
 
-def test_a_card_that_fails_three_times_rests() -> None:
+def test_f266_f290_a_card_that_fails_three_times_rests() -> None:
     run = computing(L1, L2, L3, L4, restart_s=1.0, rest_s=500.0)
     for wait_s in (1.0, 2.0):
         run.tell(EngineDied(card=0, code="engine_died"))
@@ -245,7 +245,7 @@ def test_a_task_that_succeeds_clears_the_failures() -> None:
     assert run.machine.model.cards[0].failures == 0
 
 
-def test_no_sandbox_no_leases() -> None:
+def test_i1246_i1133_an_engine_that_cannot_start_asks_for_no_leases() -> None:
     run = Run()
     run.tell(CardFound(card=0, kind="cpu"), Enrolled(), RUN)
     run.tell(EngineRefused(card=0, code="bwrap_missing", retry_s=300.0))
@@ -292,7 +292,7 @@ def test_an_engine_serves_one_lab() -> None:
     assert of(run, SubmitTask, lease=L2)
 
 
-def test_after_a_restart_every_lease_is_given_back() -> None:
+def test_i1436_after_a_restart_every_lease_is_given_back() -> None:
     run = Run()
     run.tell(
         CardFound(card=0, kind="cpu"),

@@ -101,19 +101,21 @@ def test_a_reason_is_passed_on() -> None:
     assert "no loader" in discovery.troubles[0].what
 
 
-def test_a_driver_that_crashes() -> None:
+def test_f252_f301_a_driver_that_crashes() -> None:
     code = "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)"
     discovery = find_cards([Path("/d/0.json")], [sys.executable, "-I", "-c", code])
     assert "crashed with signal 11" in discovery.troubles[0].what
 
 
-def test_a_driver_that_hangs() -> None:
+def test_b5183_a_driver_that_hangs() -> None:
     code = "import time; time.sleep(600)"
     discovery = find_cards([Path("/d/0.json")], [sys.executable, "-I", "-c", code], limit_s=0.3)
     assert "did not answer within 0.3 s" in discovery.troubles[0].what
 
 
-def test_without_the_package_one_line_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_f293_i1328_i1589_without_the_package_one_line_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     discovery = find_cards([Path("/d/0.json"), Path("/d/1.json")])
     assert [error.code for error in discovery.troubles] == ["card_package_missing"]

@@ -142,7 +142,9 @@ def test_a_silent_engine_is_ended_after_the_start_limit(lying: Lying, host_spec:
         assert died.error.code == "engine_silent"
 
 
-def test_a_task_over_its_time_ends_the_engine(lying: Lying, host_spec: HostSpec) -> None:
+def test_b5895_b5893_a_task_over_its_time_ends_the_engine(
+    lying: Lying, host_spec: HostSpec
+) -> None:
     clock = FakeClock()
     with Engine.start(host_spec, lying("silent_task"), clock=clock) as engine:
         engine.wait_ready()
@@ -175,7 +177,7 @@ def test_time_stands_still_for_a_frozen_engine(lying: Lying, host_spec: HostSpec
         assert until_died(engine)[1].error.code == "engine_overran"
 
 
-def test_a_cancelled_task_gets_ten_seconds_to_end(lying: Lying, host_spec: HostSpec) -> None:
+def test_f448_a_cancelled_task_gets_ten_seconds_to_end(lying: Lying, host_spec: HostSpec) -> None:
     clock = FakeClock()
     with Engine.start(host_spec, lying("silent_task"), clock=clock) as engine:
         engine.wait_ready()

@@ -1,12 +1,15 @@
 """What owners of other programs complained about for years, each as a test named after its thread.
 
 B: BOINC/boinc, F: FoldingAtHome/fah-client-bastet, W: fah-web-client-bastet, I: fah-issues.
-Threads about windows, trays and networks are tested where those are.
+Threads about windows, trays and networks are tested where those are; `tests/helpers/complaints.py`
+has the whole list.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+
+import pytest
 
 from app.control import words
 from app.control.messages import CardItem
@@ -18,6 +21,7 @@ from app.policy.snapshot import ForeignUse, IdleFacts, PlayFacts, PowerFacts, Se
 from app.probes.idle.merge import Desktop, merge
 from app.probes.idle.source import Input
 from gpugoblin.units import GIB
+from tests.helpers.complaints import COMPLAINTS, Complaint, names_of_tests
 from tests.helpers.situations import CPU, FREE, GPU, NOW_S, code, facts, judge, rulings
 
 
@@ -144,3 +148,16 @@ def test_a_game_that_ended_a_moment_ago_is_not_over_at_once() -> None:
     """HTCondor's and BOINC's hysteresis, in one place for every cause."""
     held = Held(Verdict(Ruling.STOP, Reason("hot")), 0.0, 0.0)
     assert code(judge(HEAT, card=replace(GPU, sensors=(Sensor("c", "core", 78.0),)), held=held))
+
+
+@pytest.mark.parametrize("row", COMPLAINTS, ids=lambda row: row.threads.replace(" ", "_"))
+def test_every_row_has_a_test_that_is_named_after_its_threads(row: Complaint) -> None:
+    if row.lacking:
+        assert not row.tests
+        return
+    words: set[str] = set()
+    for test in row.tests:
+        file, _, name = test.partition(":")
+        assert name in names_of_tests(file)
+        words |= set(name.split("_"))
+    assert {thread.replace("#", "").lower() for thread in row.threads.split()} <= words

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dbus_fast import Variant
+from dbus_fast import Message, Variant
 
 from app.policy.snapshot import PlayFacts, PowerFacts, Snapshot
 from app.probes.board import FactBoard
@@ -197,6 +197,28 @@ def test_locks_films_and_sleep(tmp_path: Path) -> None:
         await desk.until(lambda now: not now.is_asleep)
 
     run(script, tmp_path, prepare, "org.freedesktop.login1")
+
+
+def test_f200_f246_sleep_is_delayed_and_never_forbidden(tmp_path: Path) -> None:
+    asked: list[list[Any]] = []
+
+    def prepare(stubs: StubServices) -> None:
+        logind(stubs, [], [])
+
+        def refuse(message: Message) -> tuple[str, list[Any]]:
+            asked.append(message.body)
+            return "s", ["no descriptor: permission denied"]
+
+        stubs.answers[MANAGER, "Inhibit"] = refuse
+
+    async def script(desk: Desk) -> None:
+        found = await desk.until(lambda now: now.idle is not None)
+        assert found.idle is not None  # a delay that is refused keeps nothing from being known
+        desk.stubs.signal(LOGIND, f"{MANAGER}.PrepareForSleep", "b", True)
+        await desk.until(lambda now: now.is_asleep)
+
+    run(script, tmp_path, prepare, "org.freedesktop.login1")
+    assert {(what, mode) for what, _, _, mode in asked} == {("sleep", "delay")}
 
 
 def test_power_and_network_services_push(tmp_path: Path) -> None:

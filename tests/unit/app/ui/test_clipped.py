@@ -116,7 +116,7 @@ def faults(folder: Path, language: str, width: int, height: int) -> list[str]:
 
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("language", ["pseudo", "de", "ru", "ja"])
-def test_nothing_is_cut_off_at_twice_the_size(short_path: Path, language: str) -> None:
+def test_b2213_nothing_is_cut_off_at_twice_the_size(short_path: Path, language: str) -> None:
     found = faults(short_path, language, 800, 560)
     assert found == []
     assert len(list(short_path.glob("*.png"))) == 14

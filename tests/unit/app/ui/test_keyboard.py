@@ -94,7 +94,7 @@ def missed(qtbot: QtBot, top: QWidget) -> list[str]:
 
 
 @pytest.mark.parametrize("page", PAGE_NAMES)
-def test_tab_reaches_everything(window: Window, page: str, qtbot: QtBot) -> None:
+def test_b147_b1069_tab_reaches_everything(window: Window, page: str, qtbot: QtBot) -> None:
     window.open_page(page)
     qtbot.wait(50)
     assert missed(qtbot, window) == []
@@ -161,7 +161,7 @@ def test_pausing_finishing_and_resuming(
     until(lambda: any(isinstance(one, Pause) and one.until_s for one in served.asked))
 
 
-def test_settings_are_changed_and_undone(
+def test_b607_settings_are_changed_and_undone(
     window: Window, served: ServedAgent, qtbot: QtBot, until: Until
 ) -> None:
     window.open_page("how_much")

@@ -49,7 +49,7 @@ def test_every_page_opens_by_name_and_by_key(window: Window, qtbot: QtBot, name:
 
 
 @pytest.mark.parametrize("name", PAGE_NAMES)
-def test_every_control_has_a_name_and_a_role(window: Window, name: str) -> None:
+def test_b147_every_control_has_a_name_and_a_role(window: Window, name: str) -> None:
     window.open_page(name)
     controls = window.pages[name].findChildren(QWidget)
     kinds = (QAbstractButton, QAbstractSpinBox, QComboBox, QLineEdit)
@@ -95,7 +95,7 @@ def test_an_agent_that_is_away_is_said_with_the_next_step(window: Window) -> Non
         window.open_page(name)
 
 
-def test_closing_is_not_quitting(window: Window) -> None:
+def test_b3052_b3638_b593_closing_is_not_quitting(window: Window) -> None:
     window.close()
     assert not window.isVisible()
     window.come_up()

@@ -29,7 +29,7 @@ def test_unknown_and_radio() -> None:
     assert code(judge(NETWORK, radio, network__wired_only=True)) == "not_wired"
 
 
-def test_shares_end_at_midnight_and_with_the_month() -> None:
+def test_b5105_b140_shares_end_at_midnight_and_with_the_month() -> None:
     spent = facts(network=NetworkFacts("no", "wired", 10 * MIB, 100 * MIB))
     assert judge(NETWORK, spent, network__day_mib=11) is None
     day = judge(NETWORK, spent, network__day_mib=10)

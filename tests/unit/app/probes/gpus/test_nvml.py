@@ -33,7 +33,7 @@ def test_a_card_that_does_not_tell_is_unknown() -> None:
     assert (seen.facts.sensors, seen.facts.foreign) == (None, None)
 
 
-def test_a_card_that_the_driver_loses_says_so_and_comes_back() -> None:
+def test_f252_f301_a_card_that_the_driver_loses_says_so_and_comes_back() -> None:
     """F#252, F#301: cards that vanish after hours."""
     cards = [FakeCard("GPU-a", "00000000:01:00.0"), FakeCard("GPU-b", "00000000:02:00.0")]
     library = FakeNvml(cards)

@@ -36,7 +36,7 @@ def test_before_sessions_are_known_nothing_is() -> None:
     assert told(Desktop()).facts is None
 
 
-def test_the_best_source_speaks_and_the_latest_input_counts() -> None:
+def test_b5226_b6908_the_best_source_speaks_and_the_latest_input_counts() -> None:
     facts = told(DESKTOP, wayland=Input(500.0), x11=Input(900.0)).facts
     assert facts is not None
     assert (facts.last_input_s, facts.source) == (500.0, "wayland")

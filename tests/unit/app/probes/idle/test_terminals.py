@@ -10,7 +10,7 @@ from pathlib import Path
 from app.probes.idle.terminals import TerminalProbe
 
 
-def test_a_terminal_that_is_opened_later_counts(tmp_path: Path) -> None:
+def test_b1187_a_terminal_that_is_opened_later_counts(tmp_path: Path) -> None:
     """B#1187: "a terminal opened afterwards is not considered"."""
     devices = tmp_path / "dev"
     (devices / "pts").mkdir(parents=True)

@@ -15,7 +15,7 @@ from tests.helpers.desktop import type_key, x_server
 pytestmark = pytest.mark.skipif(shutil.which("Xvfb") is None, reason="no Xvfb on this machine")
 
 
-def test_a_key_is_activity_and_then_comes_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_b1187_a_key_is_activity_and_then_comes_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(x11, "IDLE_AFTER_S", 0.2)
 
     async def script(environment: dict[str, str]) -> list[Input]:

@@ -36,7 +36,7 @@ def step_of(wizard: Wizard, kind: type) -> object:
     return next(step for step in wizard.steps.values() if isinstance(step, kind))
 
 
-def test_from_the_first_page_to_the_last_by_keyboard_alone(
+def test_b822_b640_from_the_first_page_to_the_last_by_keyboard_alone(
     wizard: Wizard, served: ServedAgent, progress: Progress, qtbot: QtBot, until: Until
 ) -> None:
     qtbot.waitExposed(wizard)

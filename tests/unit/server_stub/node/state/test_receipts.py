@@ -38,7 +38,7 @@ def test_a_lease_is_credited_once(paid: World) -> None:
     assert paid.connection.execute("select credits from job").fetchone() == before
 
 
-def test_units_are_the_larger_of_work_and_bytes(world: World) -> None:
+def test_gridcoin245_gridcoin901_b2498_units_are_the_larger_of_work_and_bytes(world: World) -> None:
     units = world.handle(
         lambda s: (
             receipts.units_of(s, 10**12, 0),

@@ -68,7 +68,7 @@ def test_programs_that_share_the_block_keep_their_constants(machine: Machine) ->
     pool.close()
 
 
-def test_segments_are_cut_again_without_compiling(machine: Machine) -> None:
+def test_i1710_segments_are_cut_again_without_compiling(machine: Machine) -> None:
     graph = deep(4)
     data = np.arange(70, dtype=np.int32)
     before = machine.weight_per_s
