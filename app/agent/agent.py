@@ -197,7 +197,9 @@ class Agent:
         loop.set_exception_handler(self._broke)
         group = control_group(self.settings)
         directory = shared_directory(self.settings.control_directory, group is not None)
-        control = ControlServer(directory, f"agent-{__version__}", Handlers(self), group)
+        control = ControlServer(
+            directory, f"agent-{__version__}", Handlers(self), group, self.around.hear_session
+        )
         self._control = control
         tasks: list[asyncio.Task[None]] = []
         try:

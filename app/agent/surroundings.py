@@ -20,11 +20,14 @@ from app.agent.model import Model
 from app.agent.network import Network
 from app.agent.settings import Settings
 from app.agent.state import State
+from app.control.messages import SessionReport
 from app.policy.combine import CardRuling
 from app.policy.rule import Ruling
 from app.policy.snapshot import CardFacts, Snapshot
 from app.probes.board import FactBoard
 from app.probes.gather import Machine, Probes
+from app.probes.idle.sessions import SessionTold
+from app.probes.idle.source import Input
 from app.probes.polls import Pace
 from app.probes.zone import LocalZone
 from gpugoblin.clock import Clock
@@ -111,6 +114,18 @@ class Surroundings:
         """Ends the probes and writes what is open."""
         await self.probes.close()
         self.books.close(self.now())
+
+    def hear_session(self, connection: int, user: int, told: SessionReport | None) -> None:
+        """The word of a helper in a desktop session of a user; None: it has gone."""
+        if told is None:
+            self.probes.put_session(connection, None)
+            return
+        last_s = min(told.last_input_s, self._clock.wall_s())  # nothing is later than now
+        seen = Input(last_s, told.is_active, told.awake_for) if told.is_known else None
+        self.probes.put_session(
+            connection,
+            SessionTold(user, seen, told.why, told.games, told.full_screen, told.play_why),
+        )
 
     def now(self) -> Now:
         """The moment, for the books."""

@@ -47,6 +47,7 @@ from app.control.messages import (
     Resume,
     SelfTest,
     SelfTestIs,
+    SessionReport,
     SettingItem,
     SettingsAre,
     SettingsDeclared,
@@ -220,6 +221,8 @@ class FakeAgent:
                 return LogsAre(request.request, self.scene.lines[-request.lines :])
             case Doctor():
                 return Report(request.request, self.scene.findings)
+            case SessionReport():
+                return Accepted(request.request, "", True)
             case Quit():
                 self.ended.set()
                 return Accepted(request.request, "", True)

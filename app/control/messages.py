@@ -77,6 +77,7 @@ __all__ = [
     "SelfTest",
     "SelfTestIs",
     "SensorItem",
+    "SessionReport",
     "SettingItem",
     "SettingsAre",
     "SettingsDeclared",
@@ -262,6 +263,29 @@ class Show(_Message, frozen=True):
     page: Code = ""
 
 
+class SessionReport(_Message, frozen=True):
+    """What a helper in a desktop session sees there, for an agent of the system. Any user may say
+    it where a group is served, of the own session; it holds for half a minute or until the
+    connection ends. Answered by `Accepted`.
+
+    Args:
+        is_known: False: nothing there tells whether somebody uses the desktop, and `why`.
+        last_input_s: Unix seconds; 0.0 for never.
+        awake_for: what keeps the screen awake.
+        play_why: why it is not known what plays; empty when it is.
+    """
+
+    request: Number
+    is_known: bool
+    why: Text = ""
+    last_input_s: UnixSeconds = 0.0
+    is_active: bool = False
+    awake_for: Text = ""
+    games: Annotated[tuple[Text, ...], Meta(max_length=64)] = ()
+    full_screen: Text = ""
+    play_why: Text = ""
+
+
 class Doctor(_Message, frozen=True):
     """Looks at everything that lending needs; answered by a `Report`."""
 
@@ -290,6 +314,7 @@ Request = (
     | Logs
     | Show
     | Doctor
+    | SessionReport
 )
 
 

@@ -35,6 +35,7 @@ from app.control.messages import (
     Refused,
     Request,
     SelfTest,
+    SessionReport,
     SettingsDescribe,
     SettingsGet,
     Show,
@@ -57,12 +58,17 @@ MAX_CONNECTIONS: Final = 32
 
 READ_VERBS: Final = (
     Hello, Status, Subscribe, SettingsGet, SettingsDescribe, Preview, History, Doctor,
+    SessionReport,
 )  # fmt: skip
-"""What those may ask who may only read. Logs are not among them: they may name programs."""
+"""What those may ask who may only read, and tell of their own session. Logs are not among them:
+they may name programs."""
 
 SLOW_VERBS: Final = (SelfTest, SigninBegin, SigninCode, Doctor)
 MAX_SLOW: Final = 4
 """So many of them a connection; the next request waits for one to be done."""
+
+Sessions = Callable[[int, int, SessionReport | None], None]
+"""Takes a connection's number, its user id, and what is seen there; None when it has ended."""
 
 Handler = Callable[[Request], Awaitable[Answer]]
 
@@ -75,14 +81,22 @@ class ControlServer:
         build: told to programs.
         handler: answers requests other than hello, status, subscribe and show; may raise
             GoblinError.
+        sessions: takes what helpers in desktop sessions say.
         group: the id of a group whose members are served as the owner is, while all others may
             read; None: nobody but the owner and root.
     """
 
     def __init__(
-        self, directory: Path, build: str, handler: Handler, group: int | None = None
+        self,
+        directory: Path,
+        build: str,
+        handler: Handler,
+        group: int | None = None,
+        sessions: Sessions = lambda *_: None,
     ) -> None:
         self._group = group
+        self._sessions = sessions
+        self._count = 0
         self._directory = directory
         self._build = build
         self._handler = handler
@@ -157,6 +171,8 @@ class ControlServer:
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, is_owner: bool
     ) -> None:
         is_known = False
+        self._count += 1
+        number, user = self._count, peer_user(writer.get_extra_info("socket"))
         slow: set[asyncio.Task[None]] = set()
         try:
             while (line := await _line(reader)) is not None:
@@ -171,6 +187,9 @@ class ControlServer:
                 if not is_owner and not isinstance(request, READ_VERBS):
                     refusal = _refusal(request.request, AgentError("control_readonly"))
                     await _send(writer, refusal)
+                elif isinstance(request, SessionReport):
+                    self._sessions(number, user, request)
+                    await _send(writer, Accepted(request.request, "", True))
                 elif isinstance(request, SLOW_VERBS):
                     if len(slow) >= MAX_SLOW:
                         await asyncio.wait(slow, return_when=asyncio.FIRST_COMPLETED)
@@ -182,6 +201,7 @@ class ControlServer:
             if slow:
                 await asyncio.wait(slow)
         finally:
+            self._sessions(number, user, None)
             left = list(slow)
             for task in left:
                 task.cancel()

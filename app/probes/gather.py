@@ -32,6 +32,7 @@ from app.probes.desktop.xconnection import XConnection, XError
 from app.probes.gpus.names import program_of
 from app.probes.hotplug import HotPlug
 from app.probes.idle.devices import DeviceWatch
+from app.probes.idle.sessions import FRESH_S, SessionTold
 from app.probes.idle.shared_memory import SharedMemoryProbe
 from app.probes.idle.source import Input, SourceName
 from app.probes.idle.terminals import TerminalProbe
@@ -66,6 +67,7 @@ class Machine:
         traffic: bytes of today and of this month.
         environment: of this process; read again at every connection.
         polled: the probes that look; None: those of this machine.
+        delays_sleep: sleep waits until engines are gone.
     """
 
     now_s: Callable[[], float]
@@ -76,6 +78,7 @@ class Machine:
     traffic: Callable[[], tuple[int, int]]
     environment: Callable[[], Mapping[str, str]] = lambda: os.environ
     polled: tuple[Polled, ...] | None = None
+    delays_sleep: bool = True
 
 
 class Probes:
@@ -94,6 +97,7 @@ class Probes:
         self._device_timer: asyncio.TimerHandle | None = None
         self._polls: Polls | None = None
         self.cards: CardProbe | None = None
+        self._session_timers: dict[int, asyncio.TimerHandle] = {}
 
     def start(self) -> None:
         """Begins; the first facts come within a moment."""
@@ -146,6 +150,22 @@ class Probes:
         self._devices.close()
         if self._device_timer is not None:
             self._device_timer.cancel()
+        for timer in self._session_timers.values():
+            timer.cancel()
+
+    def put_session(self, connection: int, told: SessionTold | None) -> None:
+        """What the helper of a desktop session says; it holds for a while. None: it has gone."""
+        timer = self._session_timers.pop(connection, None)
+        if timer is not None:
+            timer.cancel()
+        elif told is None:
+            return
+        if told is not None:
+            loop = asyncio.get_running_loop()
+            self._session_timers[connection] = loop.call_later(
+                FRESH_S, self.put_session, connection, None
+            )
+        self.parts.put_session(connection, told)
 
     def set_pace(self, pace: Pace) -> None:
         """How often the probes that look shall look."""
@@ -252,8 +272,9 @@ class Probes:
     async def _use_system(self, bus: Bus) -> None:
         power, network = asyncio.Event(), asyncio.Event()
         logind = Logind(
-            bus, os.geteuid(), self._machine.now_s, self.parts.put_desktop, self._board.sleep
-        )
+            bus, os.geteuid(), self._machine.now_s, self.parts.put_desktop, self._board.sleep,
+            self._machine.delays_sleep,
+        )  # fmt: skip
         self._logind = logind
 
         def changed(path: str, _: list[Any]) -> None:

@@ -14,6 +14,7 @@ from app.probes.board import Health, Report, Tell
 from app.probes.desktop.logind import Seen
 from app.probes.desktop.supplies import DesktopPower
 from app.probes.idle.merge import Desktop, merge
+from app.probes.idle.sessions import Sessions, SessionTold
 from app.probes.idle.source import Input, SourceName
 
 __all__ = ["Parts"]
@@ -32,7 +33,9 @@ class Parts:
     inputs: dict[SourceName, Input] = field(default_factory=dict)
     faults: dict[SourceName, str] = field(default_factory=dict)
     desktop: Desktop = field(default_factory=Desktop)
+    sessions: Sessions = field(default_factory=Sessions)
     _others_fault: str = ""
+    _silent: tuple[int, ...] = ()
     _scan: PlayFacts | None = None
     _scan_fault: str = ""
     _gamemode: tuple[str, ...] = ()
@@ -64,7 +67,7 @@ class Parts:
     def put_desktop(self, seen: Seen) -> None:
         """What logind says of sessions."""
         self.desktop = seen.desktop
-        self._others_fault = seen.fault
+        self._others_fault, self._silent = seen.fault, seen.silent
         for name, told in (("logind", seen.own_hint), ("remote", seen.others)):
             if told is None:
                 self.inputs.pop(name, None)  # type: ignore[call-overload]
@@ -75,12 +78,28 @@ class Parts:
     def put_no_sessions(self, has_display: bool) -> None:
         """There is no logind: the environment says whether a desktop runs here."""
         self.desktop, self._others_fault = Desktop(is_there=has_display), ""
+        self._silent = ()
         self.tell_idle()
 
     def put_sessions_fault(self, why: str) -> None:
         """logind is there and does not answer."""
         self.desktop, self._others_fault = Desktop(), why
+        self._silent = ()
         self.tell_idle()
+
+    def put_session(self, connection: int, told: SessionTold | None) -> None:
+        """What the helper of a session says; None when it has gone or is silent."""
+        if told is None:
+            self.sessions.words.pop(connection, None)
+        else:
+            self.sessions.words[connection] = told
+        heard = self.sessions.input()
+        if heard is None:
+            self.inputs.pop("session", None)
+        else:
+            self.inputs["session"] = heard
+        self.tell_idle()
+        self._tell_play()
 
     def put_awake(self, program: str) -> None:
         """What the desktop's own list says keeps the screen awake."""
@@ -92,11 +111,21 @@ class Parts:
         if self._awake_for and not desktop.awake_for:
             desktop = replace(desktop, awake_for=self._awake_for)
         merged = merge(self.inputs, self.faults, desktop)
-        line = self._others_fault or merged.line
+        line = self._others_line() or merged.line
         if line:
             self.tell(Report("idle", "unknown", merged.sources, line), None)
         else:
             self.tell(Report("idle", "well", merged.sources), merged.facts)
+
+    def _others_line(self) -> str:
+        """Why another user's desktop is not known; empty when its helper speaks for it."""
+        if not self._silent:
+            return self._others_fault
+        user = self.sessions.unseen(self._silent)
+        if user is None:
+            return ""
+        why = self.sessions.why(user)
+        return f"{self._others_fault}: {why}"[:900] if why else self._others_fault
 
     # -- games -------------------------------------------------------------------------------
 
@@ -116,13 +145,14 @@ class Parts:
         self._tell_play()
 
     def _tell_play(self) -> None:
-        fault = self._scan_fault or self._gamemode_fault
+        fault = self._scan_fault or self._gamemode_fault or self.sessions.play_why()
         if fault:
             self.tell(Report("play", "unknown", "processes, GameMode", fault), None)
         elif self._scan is not None:
             # GameMode knows a game by its process; the scan knows the same one by its launcher.
-            games = self._scan.games or self._gamemode
-            facts = replace(self._scan, games=games, full_screen=self._full_screen)
+            games = self._scan.games or self._gamemode or self.sessions.games()
+            full_screen = self._full_screen or self.sessions.full_screen()
+            facts = replace(self._scan, games=games, full_screen=full_screen)
             self.tell(Report("play", "well", "processes, GameMode"), facts)
 
     # -- power -------------------------------------------------------------------------------

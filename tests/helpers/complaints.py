@@ -33,9 +33,11 @@ _FILES: Final = {
     "network": "tests/unit/app/policy/rules/test_network.py",
     "nvml": "tests/unit/app/probes/gpus/test_nvml.py",
     "package": "tests/packages/test_package.py",
+    "parts": "tests/unit/app/probes/test_parts.py",
     "receipts": "tests/unit/server_stub/node/state/test_receipts.py",
     "rules": _RULES,
     "segments": "tests/unit/app/engine/backends/vulkan/test_program.py",
+    "session": "tests/unit/app/test_session.py",
     "terminals": "tests/unit/app/probes/idle/test_terminals.py",
     "tray": "tests/desktop/test_tray.py",
     "window": "tests/unit/app/ui/test_window.py",
@@ -73,8 +75,9 @@ COMPLAINTS: Final = (
     ),
     Complaint(
         "B#4084", "a service of the system cannot see a desktop",
-        "a helper in the session tells the system's agent; the source is shown", (),
-        "the helper of a session",
+        "a helper in the session tells the system's agent; the source is shown",
+        ("session:b4084_a_session_is_told_at_once_by_peer_credentials",
+         "parts:b4084_a_helper_makes_another_users_desktop_known_and_its_silence_unknown"),
     ),
     Complaint(
         "B#5226 B#6908", "idleness has been due for a new design for years",

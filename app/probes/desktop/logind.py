@@ -48,6 +48,8 @@ class Seen:
     own_hint: Input | None
     others: Input | None
     fault: str = ""
+    silent: tuple[int, ...] = ()
+    """The user of each desktop in front that is another's and says nothing."""
 
 
 def session_of(user: int, found: dict[str, Any]) -> Session | None:
@@ -90,7 +92,8 @@ def desktop_of(
     fault = ""
     if silent:
         fault = f"user {silent[0].user} has a desktop in front, and no source of ours sees it"
-    return Seen(desktop, own_hint, Input(max(idle)) if idle else None, fault)
+    users = tuple(session.user for session in silent)
+    return Seen(desktop, own_hint, Input(max(idle)) if idle else None, fault, users)
 
 
 class Logind:
@@ -101,6 +104,7 @@ class Logind:
         now_s: Unix seconds.
         tell: takes what was seen after every change.
         sleep: told when the machine is about to sleep, and when it has woken.
+        delays_sleep: sleep shall wait until `let_sleep`.
     """
 
     def __init__(
@@ -110,12 +114,14 @@ class Logind:
         now_s: Callable[[], float],
         tell: Callable[[Seen], None],
         sleep: Callable[[bool], None],
+        delays_sleep: bool = True,
     ) -> None:
         self._bus = bus
         self._user = user
         self._now_s = now_s
         self._tell = tell
         self._sleep = sleep
+        self._delays_sleep = delays_sleep
         self._locked_since_s: float | None = None
         self._delay = -1
         self.poke = asyncio.Event()
@@ -139,7 +145,7 @@ class Logind:
 
     async def _take_delay(self) -> None:
         """Without it an engine ends while the machine falls asleep, not before."""
-        if self._delay < 0:
+        if self._delay < 0 and self._delays_sleep:
             words = ["sleep", "gpugoblin", "An engine ends before sleep", "delay"]
             with contextlib.suppress(BusFault):
                 self._delay = await self._bus.take_descriptor(

@@ -53,7 +53,7 @@ def merge(
     """
     best = next((name for name in DESKTOP_SOURCES if name in inputs), None)
     chosen: list[SourceName] = [best] if best is not None else []
-    chosen += [name for name in ("terminals", "remote") if name in inputs]
+    chosen += [name for name in ("terminals", "remote", "session") if name in inputs]
     sources = ", ".join(chosen)
     if desktop.is_there is None:
         return Merged(None, sources, "it is not known yet whether a desktop runs here")

@@ -8,7 +8,16 @@ from typing import Final, Literal, TypeAlias
 __all__ = ["DESKTOP_SOURCES", "Input", "SourceName"]
 
 SourceName: TypeAlias = Literal[
-    "wayland", "mutter", "x11", "kde", "devices", "idle_detect", "logind", "terminals", "remote"
+    "wayland",
+    "mutter",
+    "x11",
+    "kde",
+    "devices",
+    "idle_detect",
+    "logind",
+    "terminals",
+    "remote",
+    "session",
 ]
 
 DESKTOP_SOURCES: Final[tuple[SourceName, ...]] = (

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import configparser
 import shlex
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from app import main
+from app import main, session
 
 UNITS = Path(__file__).parents[3] / "packaging" / "systemd"
 NAMES = ("gpugoblin-agent.service", "gpugoblin-agent.user.service")
@@ -35,6 +38,32 @@ def test_a_unit_starts_the_program_and_reads_its_file_again(
     config = None if ".user." in name else Path("/etc/gpugoblin/agent.toml")
     assert getattr(seen[0], "config", "none of its own") == config
     assert service["ExecReload"] == "/bin/kill -HUP $MAINPID"
+
+
+def test_the_helper_of_a_session_starts_and_has_no_way_out_but_sockets_of_this_machine() -> None:
+    service = unit("gpugoblin-session.user.service")["Service"]
+    words = shlex.split(service["ExecStart"])
+    assert words == ["/opt/gpugoblin/bin/python", "-I", "-m", "app.session"]
+    assert callable(session.main)
+    assert service["RestrictAddressFamilies"] == "AF_UNIX AF_NETLINK"
+    assert service["RestrictNamespaces"] == service["MemoryDenyWriteExecute"] == "yes"
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd on this machine")
+@pytest.mark.parametrize("path", sorted(UNITS.glob("*.service")), ids=lambda path: path.name)
+def test_systemd_takes_the_unit_without_a_word(path: Path, tmp_path: Path) -> None:
+    """With a program that is there: whether the package is installed is not the unit's matter."""
+    text = path.read_text().replace("/opt/gpugoblin/bin/python", sys.executable)
+    name = path.name.replace(".user.service", ".service")
+    (tmp_path / name).write_text(text)
+    scope = "--user" if ".user." in path.name else "--system"
+    command = ["systemd-analyze", "verify", "--man=no", "--recursive-errors=no", scope]
+    done = subprocess.run(
+        [*command, str(tmp_path / name)],
+        env={"PATH": "/usr/bin:/bin", "XDG_RUNTIME_DIR": str(tmp_path)},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -55,6 +55,7 @@ REQUESTS: tuple[m.Request, ...] = (
     m.SigninCode(18, "1234 5678"),
     m.Preview(19, {"profile": "always"}),
     m.SelfTest(20, 1),
+    m.SessionReport(21, True, "", 99.5, True, "Player", ("hl2",), "mpv"),
 )
 ANSWERS: tuple[m.Answer, ...] = (
     m.Welcome(1, "agent-1"),

@@ -17,6 +17,7 @@ from dbus_fast import Message, Variant
 from app.policy.snapshot import PlayFacts, PowerFacts, Snapshot
 from app.probes.board import FactBoard
 from app.probes.gather import Machine, Probes
+from app.probes.idle.sessions import SessionTold
 from app.probes.idle.source import Input
 from app.probes.polls import Pace, Polled
 from tests.helpers.desktop import Answer, StubServices, answers, private_bus, services
@@ -219,6 +220,31 @@ def test_f200_f246_sleep_is_delayed_and_never_forbidden(tmp_path: Path) -> None:
 
     run(script, tmp_path, prepare, "org.freedesktop.login1")
     assert {(what, mode) for what, _, _, mode in asked} == {("sleep", "delay")}
+
+
+def test_the_word_of_a_session_holds_for_a_while_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.probes.gather.FRESH_S", 0.3)
+
+    def prepare(stubs: StubServices) -> None:
+        logind(stubs, [["1", os.geteuid() + 1, "other", "seat0", SESSION_PATH]], [])
+        stubs.properties[SESSION_PATH, SESSION] = session()
+
+    async def script(desk: Desk) -> None:
+        found = await desk.until(lambda now: "in front" in now.why_unknown.get("idle", ""))
+        assert found.idle is None
+        told = SessionTold(os.geteuid() + 1, Input(9.0))
+        desk.probes.put_session(1, told)
+        desk.probes.put_session(1, told)
+        assert desk.now.idle is not None
+        await desk.until(lambda now: now.idle is None)  # silent
+        desk.probes.put_session(1, told)
+        assert desk.now.idle is not None
+        desk.probes.put_session(1, None)  # gone
+        assert desk.now.idle is None
+
+    run(script, tmp_path, prepare, "org.freedesktop.login1")
 
 
 def test_power_and_network_services_push(tmp_path: Path) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from app.policy.snapshot import NetworkFacts, PlayFacts, PowerFacts
+from app.policy.snapshot import IdleFacts, NetworkFacts, PlayFacts, PowerFacts
 from app.probes.board import Report
 from app.probes.desktop.logind import Seen
 from app.probes.desktop.supplies import DesktopPower
 from app.probes.idle.merge import Desktop
+from app.probes.idle.sessions import SessionTold
 from app.probes.idle.source import Input
 from app.probes.parts import Parts
 
@@ -73,3 +74,38 @@ def test_a_source_that_fails_is_remembered_with_its_reason() -> None:
     fact = told.facts["idle"]
     assert fact is not None
     assert getattr(fact, "awake_for", "") == "Player"
+
+
+def test_b4084_a_helper_makes_another_users_desktop_known_and_its_silence_unknown() -> None:
+    parts, told = made()
+    parts.put_input("terminals", Input(5.0))
+    parts.put_scan(PlayFacts(), "")
+    parts.put_desktop(Seen(Desktop(is_there=False), None, None, "user 1001 is in front", (1001,)))
+    assert told.facts["idle"] is None
+    parts.put_session(4, SessionTold(1002, Input(7.0)))  # somebody else's word
+    assert told.facts["idle"] is None
+    parts.put_session(5, SessionTold(1001, Input(9.0, awake_for="Player"), games=("hl2",)))
+    fact = told.facts["idle"]
+    assert isinstance(fact, IdleFacts)
+    assert (fact.last_input_s, fact.source, fact.awake_for) == (9.0, "session", "Player")
+    assert told.facts["play"] == PlayFacts(games=("hl2",))
+    parts.put_session(5, SessionTold(1001, None, "no source speaks"))
+    assert told.facts["idle"] is None
+    assert told.reports["idle"].line == "user 1001 is in front: no source speaks"
+    parts.put_session(5, SessionTold(1001, Input(9.0), play_why="GameMode does not answer"))
+    assert told.facts["play"] is None
+    parts.put_session(5, None)
+    assert (told.facts["idle"], told.facts["play"]) == (None, PlayFacts())
+
+
+def test_a_helper_never_makes_more_known_than_the_other_sources_allow() -> None:
+    parts, told = made()
+    parts.put_session(5, SessionTold(1001, Input(9.0)))
+    parts.put_sessions_fault("logind does not answer")
+    assert told.facts["idle"] is None
+    parts.put_desktop(Seen(Desktop(is_there=False), None, None))
+    assert told.facts["idle"] is None  # terminals were not looked at
+    parts.put_input("terminals", Input(50.0, is_active=True))
+    fact = told.facts["idle"]
+    assert isinstance(fact, IdleFacts)
+    assert fact.is_active
