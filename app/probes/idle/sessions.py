@@ -26,7 +26,7 @@ class SessionTold:
 
     Args:
         user: whose process it is, as the kernel says.
-        input: of this session; None: it does not know, and `why`.
+        input: of the session; None: it does not know, and `why`.
         play_why: why it does not know what plays; empty when it does.
     """
 
