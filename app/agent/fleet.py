@@ -11,7 +11,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Literal, TypeVar, get_args
+from typing import Final, Literal, TypeVar
 
 from app.agent.calibration import UNKNOWN
 from app.agent.card_engine import CardEngine, Computed
@@ -34,7 +34,6 @@ from app.host.engine import Engine
 from app.host.spec import HostSpec
 from gpugoblin import __version__
 from gpugoblin.ids import LeaseId
-from gpugoblin.wire.bounds import NumericClass
 from gpugoblin.wire.messages.contact import CardClass
 from gpugoblin.wire.messages.task import Capabilities
 
@@ -45,7 +44,6 @@ T = TypeVar("T")
 EngineMaker = Callable[[Settings, Path], Engine]
 """Starts an engine at the level of the settings or raises; blocks. A parameter for tests."""
 
-CLASSES: Final[tuple[NumericClass, ...]] = get_args(NumericClass)
 POOL_THREADS: Final = 2
 LAUNCHER_LIMIT_S: Final = 2.0
 """How long the launcher may take for its end: all that it was asked is done by then."""
@@ -259,7 +257,7 @@ class Fleet:
                         card=card.number,
                         kind=card.kind,
                         memory_bytes=self._memory_bytes(card),
-                        classes=_classes(card),
+                        classes=ready.classes,
                         sandbox_level=ready.level,
                         engine_build=ready.build,
                         catalog_hash=ready.catalog_hash,
@@ -276,7 +274,8 @@ class Fleet:
         """What a measured card can do, as its lab may know it.
 
         The operators are those of the catalog that `catalog_hash` names, so they are not listed; a
-        graphics card lists those that it has, and what is decomposed into them it has too.
+        graphics card lists those that it has, and what is decomposed into them it has too. Dtypes
+        and classes are the engine's own words.
         """
         card = self.cards[number]
         engine = card.engine
@@ -286,7 +285,7 @@ class Fleet:
         return Capabilities(
             catalog_hash=ready.catalog_hash,
             operators=_operators(card),
-            classes=_classes(card),
+            classes=ready.classes,
             memory_bytes=self._memory_bytes(card),
             # Two tasks lie in the arenas at once, and one blob of theirs may be shared.
             max_slot_bytes=min(
@@ -304,12 +303,6 @@ class Fleet:
             arithmetic=ready.arithmetic,
             convolutions=ready.convolutions,
         )
-
-
-def _classes(card: Card) -> tuple[NumericClass, ...]:
-    if card.found is None:
-        return CLASSES
-    return tuple(each for each in CLASSES if each in card.found.classes)
 
 
 def _operators(card: Card) -> dict[str, int]:

@@ -41,6 +41,7 @@ __all__ = [
     "Log",
     "Lost",
     "Message",
+    "NumericClass",
     "Ping",
     "Place",
     "Pong",
@@ -89,6 +90,7 @@ Dtype = Literal[
     "float32", "int32", "int64", "bool", "int8", "int16", "uint8", "float16", "bfloat16", "float64"
 ]
 DtypeNames = Annotated[tuple[Dtype, ...], Meta(max_length=16)]
+NumericClass = Literal["exact", "float32", "tf32", "bfloat16", "float16", "int8"]
 
 MOST_KERNELS: Final = 64
 KernelName = Annotated[str, Meta(pattern=r"\A[0-9a-f]{16}\Z")]
@@ -111,7 +113,7 @@ class Place(Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
 class Ready(Struct, frozen=True, forbid_unknown_fields=True):
     """Engine: first message, once. `walls` is what the self-test inside the sandbox found.
 
-    The last three are `gpugoblin.graph.dtypes.Dtypes`, each sorted.
+    The last four are `gpugoblin.graph.dtypes.Dtypes`, each sorted.
     """
 
     build: Word
@@ -124,12 +126,13 @@ class Ready(Struct, frozen=True, forbid_unknown_fields=True):
     dtypes: DtypeNames = ()
     arithmetic: DtypeNames = ()
     convolutions: DtypeNames = ()
+    classes: Annotated[tuple[NumericClass, ...], Meta(max_length=8)] = ()
 
 
 class Run(Struct, frozen=True, forbid_unknown_fields=True):
     """Parent: evaluate a graph. Its canonical bytes are `graph`, or lie at `graph_place`."""
 
-    numeric_class: Literal["exact", "float32", "tf32", "bfloat16", "float16", "int8"]
+    numeric_class: NumericClass
     inputs: Annotated[tuple[Place, ...], Meta(max_length=256)]
     outputs: Annotated[tuple[Place, ...], Meta(max_length=256)]
     graph: Annotated[bytes, Meta(max_length=INLINE_GRAPH_BYTES)] = b""

@@ -14,7 +14,7 @@ import threading
 import time
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final, cast
+from typing import Final, cast, get_args
 
 import numpy as np
 
@@ -39,6 +39,7 @@ from app.engine.protocol import (
     Log,
     Lost,
     Message,
+    NumericClass,
     Ping,
     Place,
     Pong,
@@ -63,6 +64,10 @@ GRAPH_BYTES: Final = 1024 * 1024
 PROGRAMS_KEPT: Final = 16
 PROTOCOL_ERROR: Final = 76  # sysexits: remote error in protocol
 CARD_LOST: Final = 75  # sysexits: temporary failure, try again
+
+
+def _sorted_classes(classes: frozenset[str]) -> tuple[NumericClass, ...]:
+    return tuple(one for one in get_args(NumericClass) if one in classes)
 
 
 def _names(dtypes: frozenset[str]) -> tuple[Dtype, ...]:
@@ -181,6 +186,7 @@ class Session:
                 dtypes=_names(dtypes.values),
                 arithmetic=_names(dtypes.arithmetic),
                 convolutions=_names(dtypes.convolutions),
+                classes=_sorted_classes(self._backend.classes),
             )
         )
         while True:
@@ -298,7 +304,8 @@ class Session:
         return Failed(code, program.position, detail, values)
 
     def _program(self, run: Run) -> Executable:
-        if run.numeric_class not in self._backend.classes:
+        # Whole numbers are exact everywhere; a backend refuses floats by itself.
+        if run.numeric_class not in {*self._backend.classes, "exact"}:
             raise _Refusal("class_unsupported", run.numeric_class)
         encoded = run.graph
         if run.graph_place is not None:

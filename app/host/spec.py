@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Protocol
 
-from app.engine.protocol import Dtype
+from app.engine.protocol import Dtype, NumericClass
 from app.host.arena import Slot
 from app.sandbox.spec import NO_CARD, CardAccess, EngineLaunch, Level, Runtime
 from gpugoblin.errors import EngineError, GoblinError
@@ -110,14 +110,15 @@ class EngineTask:
     inputs: tuple[Slot, ...]
     outputs: tuple[Slot, ...]
     predicted_s: float
-    numeric_class: Literal["exact", "float32", "tf32", "bfloat16", "float16", "int8"] = "float32"
+    numeric_class: NumericClass = "float32"
 
 
 @dataclass(frozen=True, slots=True)
 class Ready:
     """The engine may be given tasks. Its own words; the level is what the launcher gave.
 
-    The last three are dtypes by what the engine does with them (`gpugoblin.graph.dtypes`).
+    The last four are dtypes by what the engine does with them, and numeric classes
+    (`gpugoblin.graph.dtypes`).
     """
 
     build: str
@@ -131,6 +132,7 @@ class Ready:
     dtypes: tuple[Dtype, ...] = ()
     arithmetic: tuple[Dtype, ...] = ()
     convolutions: tuple[Dtype, ...] = ()
+    classes: tuple[NumericClass, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,6 +65,7 @@ def became_ready(message: protocol.Ready, level: Level) -> said.Ready:
         dtypes=message.dtypes,
         arithmetic=message.arithmetic,
         convolutions=message.convolutions,
+        classes=message.classes,
     )
 
 

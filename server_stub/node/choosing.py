@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from gpugoblin.catalog.spec import FLOATS
 from gpugoblin.errors import NodeError
-from gpugoblin.graph.dtypes import needs_of
+from gpugoblin.graph.dtypes import in_class, needs_of
 from gpugoblin.graph.ir import Graph
 from gpugoblin.plan.spec import Limits, Plan
 from gpugoblin.units import format_bytes, format_seconds
@@ -54,7 +54,7 @@ async def choose(node: Node, message: JobSubmit, graph: Graph, owner: str) -> Ch
             `slower_than_alone`, `job_too_large`; PlanError.
     """
     local = await node.local.capabilities()
-    needs = needs_of(graph).mask()
+    needs = in_class(needs_of(graph).mask(), message.numeric_class)
     wanted = message.executor
 
     async def of(executor: str) -> Choice:

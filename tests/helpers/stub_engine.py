@@ -37,8 +37,9 @@ from gpugoblin.graph.serialize import decode
 
 _DTYPES: Any = tuple(sorted(DTYPES))
 READY = Ready(
-    "engine-0.0.0", "stub-1", "cpu", "ab" * 32, "cd" * 32, 1, "full", {}, _DTYPES, _DTYPES, _DTYPES
-)
+    "engine-0.0.0", "stub-1", "cpu", "ab" * 32, "cd" * 32, 1, "full", {}, _DTYPES, _DTYPES, _DTYPES,
+    ("exact", "float32"),
+)  # fmt: skip
 
 
 class StubEngine:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from gpugoblin.catalog.spec import TensorSpec
-from gpugoblin.graph.dtypes import Dtypes
+from gpugoblin.graph.dtypes import COMMON, Dtypes
 from gpugoblin.graph.ir import Graph
 from gpugoblin.plan.spec import (
     ArrayRegion,
@@ -27,6 +27,7 @@ from server_stub.node.state.words import Party
 __all__ = [
     "CAPABILITIES",
     "CATALOG",
+    "ENGINE",
     "FLOAT32",
     "PLAN",
     "WITH_FLOAT64",
@@ -39,6 +40,8 @@ __all__ = [
 CATALOG = "c" * 64
 SPEC = TensorSpec("float32", (2,))
 FLOAT32 = Dtypes.of(("float32",), ("float32",), ("float32",)).mask()
+ENGINE = FLOAT32 | Dtypes(classes=frozenset({"float32", "exact"})).mask()
+"""What the lab's own engine has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +119,7 @@ class Device:
 
 
 CAPABILITIES = Capabilities(
-    catalog_hash=CATALOG, operators={"matmul": 1}, classes=("float32", "exact"),
+    catalog_hash=CATALOG, operators=dict.fromkeys(sorted(COMMON), 1), classes=("float32", "exact"),
     memory_bytes=1 << 30, max_slot_bytes=1 << 28, max_outputs=8, flops_per_s=1e12,
     bytes_per_s=1e9, sandbox_level="full", engine_build="b1", driver="cpu",
     kernel_set="1" * 64, dtypes=("float32",), arithmetic=("float32",), convolutions=("float32",),

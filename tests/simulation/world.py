@@ -72,7 +72,7 @@ from server_stub.node.work import (
 from tests.simulation.cast import (
     CAPABILITIES,
     CATALOG,
-    FLOAT32,
+    ENGINE,
     PLAN,
     Device,
     Shape,
@@ -379,7 +379,7 @@ class World:
 
     def local_engine(self) -> None:
         """The lab's own engine takes and computes what is ready for it."""
-        issued = self.try_handle(lambda step: dispatch.lease_local(step, 2, FLOAT32))
+        issued = self.try_handle(lambda step: dispatch.lease_local(step, 2, ENGINE))
         for lease in issued or []:
             effect = RunWork("compute", lease.task, lease.lease)
             self._carry_out(effect)

@@ -67,7 +67,7 @@ class Served(Protocol):
 
     @property
     def classes(self) -> frozenset[str]:
-        """Numeric classes that it serves."""
+        """Numeric classes that it serves; `exact` means that of floats too."""
         ...
 
     @property

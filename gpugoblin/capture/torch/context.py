@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from gpugoblin.capture.torch.library import dtype_name, load_torch, numpy_of
+from gpugoblin.capture.torch.library import HALVES, dtype_name, load_torch, numpy_of
 from gpugoblin.capture.torch.values import Pair, Scalar, Value
 from gpugoblin.catalog import building
 from gpugoblin.catalog.formula_build import FormulaBuilder
@@ -61,6 +61,7 @@ class Context:
         draws: how many draws were made.
         lower_body: lowers the body of a loop, for inputs of given specs.
         most_constant_bytes: larger arrays become inputs.
+        halves: whether tensors of 16 bits were seen, which are float32 here.
     """
 
     builder: GraphBuilder
@@ -69,6 +70,7 @@ class Context:
     draws: int = 0
     lower_body: Callable[[Any, Sequence[TensorSpec]], Graph] = _no_bodies
     most_constant_bytes: int = 1 << 16
+    halves: bool = False
 
     def spec(self, value: Value) -> TensorSpec:
         return self.builder.spec(value.number)
@@ -118,6 +120,9 @@ class Context:
             Unsupported: the catalog lacks it.
         """
         name = dtype_name(dtype)
+        if name in HALVES:
+            self.halves = True
+            return "float32"
         if name not in DTYPES and name in NARROW:
             return "int32"
         if name not in DTYPES:
@@ -156,6 +161,11 @@ class Context:
 
     def cast(self, value: Value, dtype: str) -> Value:
         return value if self.dtype(value) == dtype else self.op("cast", [value], dtype=dtype)
+
+    def halved(self, value: Value, dtype: str) -> Value:
+        """The nearest numbers that a float of 16 bits has."""
+        self.halves = True
+        return self.call(f"round_{dtype}", self.cast(value, "float32"))
 
     def as_float(self, value: Value) -> Value:
         """Integers and bools become the default float dtype."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
@@ -27,6 +28,9 @@ Run = Callable[[Graph, Sequence[Array]], Sequence[Array]]
 
 __all__ = ["GradientErrors", "compare_gradients"]
 
+_LEAST_OF_HALVES: Final = 2.0**-7
+"""Four roundings to bfloat16."""
+
 
 @dataclass(frozen=True, slots=True)
 class GradientErrors:
@@ -37,17 +41,20 @@ class GradientErrors:
         torch_error: of PyTorch's own float32 gradients against float64.
         worst: the input with the largest error.
         wide: whether the program could be run in float64.
+        least: the smallest bound that makes sense; more than 1e-5 for a program with casts to 16
+            bits, which round PyTorch's gradients on their way back, also in float64.
     """
 
     error: float
     torch_error: float
     worst: str
     wide: bool
+    least: float = 1e-5
 
     @property
     def bound(self) -> float:
         """What is good enough: 1e-5 of the largest gradient, or 4 times PyTorch's own error."""
-        return max(1e-5, 4.0 * self.torch_error) if self.wide else 1e-4
+        return max(self.least, 4.0 * self.torch_error if self.wide else 1e-4)
 
     @property
     def right(self) -> bool:
@@ -85,7 +92,8 @@ def compare_gradients(
     if wide is not None:
         own = max(_gap(one, two) / scale for one, two in zip(narrow, wide, strict=True))
     worst = wanted[place][1] if wanted else ""
-    return GradientErrors(max(errors, default=0.0), own, worst, wide is not None)
+    least = _LEAST_OF_HALVES if lowered.halves else 1e-5
+    return GradientErrors(max(errors, default=0.0), own, worst, wide is not None, least)
 
 
 def _size(array: Array) -> float:

@@ -23,7 +23,7 @@ from gpugoblin.capture.torch.wrapping import Program
 from gpugoblin.catalog.spec import Array
 from gpugoblin.errors import CaptureError
 
-__all__ = ["Climbed", "climb", "most_telling", "step_up"]
+__all__ = ["TOLERANCE", "Climbed", "climb", "most_telling", "own_bound", "step_up"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +79,7 @@ def step_up(program: Program, place: int, told: Sequence[CaptureError]) -> Climb
         gap = None if lowered.random else _gap(found, expected)
         if gap is not None and gap > TOLERANCE and needs_signs(lowered.graph):
             gap = _gap(found, eager(program, signs=True))
-        bound = (
-            TOLERANCE if gap is None or gap <= TOLERANCE else _own_bound(program, lowered, found)
-        )
+        bound = TOLERANCE if gap is None or gap <= TOLERANCE else own_bound(program, lowered, found)
     except Exception as error:  # whatever stops one rung, the next is tried; each is told
         return refusal_of(error, program)
     if gap is None or gap <= bound:
@@ -92,9 +90,11 @@ def step_up(program: Program, place: int, told: Sequence[CaptureError]) -> Climb
 
 
 _MOST_OWN_ERROR: Final = 1e-3
+_MOST_OF_HALVES: Final = 0.1
+"""Of a program that computes in 16 bits, of which bfloat16 has three digits."""
 
 
-def _own_bound(program: Program, lowered: LoweredGraph, found: list[Array]) -> float:
+def own_bound(program: Program, lowered: LoweredGraph, found: list[Array]) -> float:
     """A program may itself be farther from float64 than the tolerance. The graph is then right if
     it is no farther than the program; both together bound their difference."""
     signs = needs_signs(lowered.graph)
@@ -102,7 +102,8 @@ def _own_bound(program: Program, lowered: LoweredGraph, found: list[Array]) -> f
     if wide is None:
         return TOLERANCE
     own = _gap(eager(program, signs=signs), wide)
-    right = own <= _MOST_OWN_ERROR and _gap(found, wide) <= max(TOLERANCE, own)
+    most = _MOST_OF_HALVES if lowered.halves else _MOST_OWN_ERROR
+    right = own <= most and _gap(found, wide) <= max(TOLERANCE, own)
     return max(TOLERANCE, 2 * own) if right else TOLERANCE
 
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import contextlib
 from importlib import import_module
-from typing import Any
+from typing import Any, Final
 
 from gpugoblin.errors import CaptureError
 
-__all__ = ["dtype_name", "load_torch", "load_tracers", "numpy_of"]
+__all__ = ["HALVES", "dtype_name", "load_torch", "load_tracers", "numpy_of"]
+
+HALVES: Final = ("float16", "bfloat16")
+"""Floats that a captured program stores its numbers in and does not compute with."""
 
 
 def load_torch() -> Any:
@@ -40,9 +43,9 @@ def dtype_name(dtype: object) -> str:
 def numpy_of(tensor: Any) -> Any:
     """The numbers of a tensor as a C-contiguous ndarray of the same dtype.
 
-    bfloat16 becomes float32, which holds every bfloat16.
+    float16 and bfloat16 become float32, which holds all their numbers.
     """
     plain = tensor.detach().resolve_conj().resolve_neg().cpu().contiguous()
-    if dtype_name(plain.dtype) == "bfloat16":
+    if dtype_name(plain.dtype) in HALVES:
         plain = plain.float()
     return plain.numpy()

@@ -64,6 +64,7 @@ class LoweredGraph:
         outputs: for each output of the program: how many of the graph's it takes (2: complex).
         updates: buffers that the program writes, by name, in the order of the last outputs.
         lines: the researcher's line of each node's first value.
+        halves: whether the program holds floats of 16 bits, which the graph computes in float32.
     """
 
     graph: Graph
@@ -72,6 +73,7 @@ class LoweredGraph:
     updates: tuple[str, ...]
     lines: dict[int, Place]
     random: bool
+    halves: bool = False
 
 
 def lower_trace(traced: Traced) -> LoweredGraph:
@@ -331,8 +333,9 @@ class _Walk:
         lines = {mapping[old]: place for old, place in self._places.items() if old in mapping}
         kept = tuple(counts[: len(results)])
         return LoweredGraph(
-            graph, tuple(inputs), kept, tuple(buffers), lines, self._random is not None
-        )
+            graph, tuple(inputs), kept, tuple(buffers), lines, self._random is not None,
+            self._context.halves,
+        )  # fmt: skip
 
 
 def _without_writing(name: str) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from gpugoblin.capture.torch.library import dtype_name, load_torch, numpy_of
+from gpugoblin.capture.torch.library import HALVES, dtype_name, load_torch, numpy_of
 from gpugoblin.capture.torch.signs import catalog_signs
 from gpugoblin.capture.torch.tracing import replaced
 from gpugoblin.capture.torch.wrapping import Program
@@ -68,7 +68,7 @@ def leaves_of(program: Program, wide: bool) -> tuple[Any, Any, dict[tuple[str, s
     leaves = []
     for name, tensor in program.tensors:
         leaf = tensor.detach().clone()
-        if dtype_name(leaf.dtype) == "float32":
+        if dtype_name(leaf.dtype) in ("float32", *HALVES):
             leaf = (leaf.double() if wide else leaf).requires_grad_(True)
         elif wide and leaf.is_complex():
             leaf = leaf.to(torch.complex128)

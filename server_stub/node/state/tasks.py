@@ -12,6 +12,7 @@ import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from gpugoblin.graph.dtypes import class_bits
 from gpugoblin.plan.spec import ArrayRegion, PlannedTask, Region
 from server_stub.node.state import blobs, lanes
 from server_stub.node.state.words import SANDBOX_RANK, RunWork, Step, TaskState, Wake
@@ -114,16 +115,17 @@ def generate(
     """
     row = step.tx.one(
         "update job set cursor = cursor + ? where id = ? and cursor = ? and state = 'running'"
-        " returning executor, priority, constraints, speculative, lane, sequence",
+        " returning executor, priority, constraints, speculative, lane, sequence, numeric_class",
         (len(planned), job, first),
     )
     if row is None:
         return 0
-    executor, priority, constraints_text, speculative, lane, sequence = row
+    executor, priority, constraints_text, speculative, lane, sequence, numeric_class = row
     constraints = json.loads(constraints_text)
     place = (-priority, lane, lanes.turn_of(priority, sequence))
+    asking = class_bits(numeric_class)
     for task, graph, consumers in planned:
-        _add(step, job, executor, place, constraints, task, graph, consumers, speculative)
+        _add(step, job, executor, place, constraints, task, graph, consumers, speculative, asking)
     return len(planned)
 
 
@@ -137,6 +139,7 @@ def _add(
     graph: str,
     consumers: int,
     speculative: int,
+    asking: tuple[int, int],
 ) -> None:
     specs = task.graph.output_specs()
     largest = max(spec.nbytes for spec in (*task.graph.inputs, *specs))
@@ -145,12 +148,14 @@ def _add(
         " verify_flops, flops, bytes_moved, memory_bound_bytes, min_memory_bytes, min_sandbox,"
         " slot_bytes, dtypes, waits, consumers_left, since_s, weight_version, lane, turn)"
         " values(?, ?, ?, 'waiting', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,"
-        " (select dtypes from graph where hash = ?), ?, ?, ?, ?, ?, ?) returning id",
+        " (select dtypes | case when dtypes & ? = 0 then 0 else ? end from graph where hash = ?),"
+        " ?, ?, ?, ?, ?, ?) returning id",
         (
             step.fresh_id("task"), job, task.index, executor, place[0], task.affinity, graph,
             task.verify, task.verify_flops, task.flops, task.bytes_moved, task.memory_bound_bytes,
             constraints["min_memory_bytes"], SANDBOX_RANK[constraints["sandbox"]], largest,
-            graph, len(task.inputs), consumers, step.now_s, task.weight_version, *place[1:],
+            *asking, graph, len(task.inputs), consumers, step.now_s, task.weight_version,
+            *place[1:],
         ),
     )  # fmt: skip
     assert added is not None  # noqa: S101 - an insert with `returning` has a row

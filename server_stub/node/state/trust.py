@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-from gpugoblin.graph.dtypes import COMMON, Dtypes
+from gpugoblin.graph.dtypes import told as told_of
 from gpugoblin.wire.messages.task import Capabilities
 from server_stub.node.state import bulk, events
 from server_stub.node.state.words import LOCAL_DEVICE, SANDBOX_RANK, Party, Step
@@ -171,9 +171,9 @@ def _learn(step: Step, party: Party, capabilities: Capabilities) -> DeviceRow:
 
 
 def _dtypes(told: Capabilities) -> int:
-    # A list of nothing but what all have says that the rest is missing; no list, that nothing is.
-    others = not told.operators or not told.operators.keys() <= COMMON
-    return Dtypes.of(told.dtypes, told.arithmetic, told.convolutions, others=others).mask()
+    return told_of(
+        told.dtypes, told.arithmetic, told.convolutions, told.operators, told.classes
+    ).mask()
 
 
 def known(tx: Tx, device: str) -> DeviceRow | None:

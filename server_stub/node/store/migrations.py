@@ -22,6 +22,13 @@ __all__ = ["OLDEST", "STEPS", "create", "refuse_unless_current", "upgrade", "ver
 
 OLDEST: Final = 4
 
+_NEEDS: Final = (
+    "(dtypes & 1023) | (((dtypes >> 16) & 1023) << 12) | (((dtypes >> 32) & 1023) << 24)"
+    " | (((dtypes >> 48) & 1) * (32767 << 42))"
+)
+"""The bits of version 5 from those of version 4, which had more places for dtypes and one bit for
+all operators that not every engine has."""
+
 STEPS: Final[Mapping[int, tuple[str, ...]]] = {
     5: (
         # Whose turn it is: a lane for each user, and a job's place in the user's own order.
@@ -57,6 +64,14 @@ STEPS: Final[Mapping[int, tuple[str, ...]]] = {
         # What was measured of how far honest results of a graph lie apart.
         "create table tolerance(job text not null, graph text not null, measured text not null,"
         " primary key(job, graph)) without rowid",
+        # What tasks need and devices have tells operators and classes apart.
+        f"update graph set dtypes = {_NEEDS}",  # noqa: S608 - constants, here and below
+        f"update task set dtypes = {_NEEDS}",  # noqa: S608
+        "update task set dtypes = task.dtypes | (1 << (36 + case j.numeric_class"
+        " when 'float32' then 1 when 'tf32' then 2 when 'bfloat16' then 3 when 'float16' then 4"
+        " when 'int8' then 5 else 0 end)) from job j where j.id = task.job"
+        " and (j.numeric_class != 'exact' or task.dtypes & 897 != 0)",  # 897: the floats
+        f"update device set dtypes = {_NEEDS} | (63 << 36)",  # noqa: S608 - it refuses by itself
     ),
     6: (
         # Results that may be let go of, and the hours that volunteers computed.

@@ -14,7 +14,7 @@ import msgspec
 from gpugoblin.blobs.files import io_errors, require_space
 from gpugoblin.catalog.spec import TensorSpec
 from gpugoblin.errors import NodeError, PlanError
-from gpugoblin.graph.dtypes import needs_of
+from gpugoblin.graph.dtypes import in_class, needs_of
 from gpugoblin.graph.exact import not_exact
 from gpugoblin.graph.serialize import encode, graph_hash
 from gpugoblin.hashing import JOB, digest
@@ -78,7 +78,8 @@ async def submit(node: Node, owner: str, message: TrainingSubmit) -> JobInfo:
     await asyncio.gather(*(submission.describe_again(node, row) for row in named.all()))
     graph = building.graph_of(message.graph, message.numeric_class)
     needs = needs_of(graph).mask()
-    executor, fleet = await _choose(node, message, needs, owner)
+    asked = in_class(needs, message.numeric_class)
+    executor, fleet = await _choose(node, message, asked, owner)
     limits = Limits(fleet.memory_bytes, fleet.threads, min(fleet.slot_bytes, fleet.memory_bytes))
     plan, specs = await asyncio.to_thread(_plan, message, named.specs(), limits, executor)
     _require_class(message, plan)

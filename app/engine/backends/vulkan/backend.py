@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from app.engine.backends.card.table import EMITTERS
-from app.engine.backends.vulkan.compiling import compile_card, dtypes_of
+from app.engine.backends.vulkan.compiling import compile_card, dtypes_of, keeps_small_numbers
 from app.engine.backends.vulkan.machine import Machine
 from app.engine.backends.vulkan.program import CardProgram
 from gpugoblin.graph.classes import CLASSES
@@ -34,10 +34,15 @@ class VulkanBackend:
     """
 
     name = "vulkan"
-    classes = frozenset(CLASSES)
 
     def __init__(self, uuid: str = "") -> None:
         self.machine = Machine(uuid, validated=os.environ.get(VALIDATION_VARIABLE) == "1")
+
+    @property
+    def classes(self) -> frozenset[str]:
+        """All, but `exact` only where the driver keeps small numbers, which the card is asked."""
+        lost = frozenset[str]() if keeps_small_numbers(self.machine) else {"exact"}
+        return frozenset(CLASSES) - lost
 
     @property
     def dtypes(self) -> Dtypes:

@@ -54,12 +54,13 @@ def _memory_bytes(card: Any) -> int:
 def _served(device: Any) -> dict[str, Any]:
     from app.engine.backends.card.served import NARROW_DTYPES, WIDE_DTYPES
     from app.engine.backends.card.table import EMITTERS
-    from app.engine.backends.vulkan.backend import SERVED_BESIDE, VulkanBackend
+    from app.engine.backends.vulkan.backend import SERVED_BESIDE
+    from gpugoblin.graph.classes import CLASSES
 
     return {
         "operators": sorted(frozenset(EMITTERS) | SERVED_BESIDE),
         "dtypes": sorted((WIDE_DTYPES if device.halves else NARROW_DTYPES).values),
-        "classes": sorted(VulkanBackend.classes),
+        "classes": sorted(CLASSES),
         "group_threads": device.limits.group_threads,
         "shared_bytes": device.limits.shared_bytes,
         "allocation_bytes": device.limits.allocation_bytes,

@@ -14,7 +14,7 @@ import numpy as np
 
 from gpugoblin.capture.torch.context import Context, Unsupported
 from gpugoblin.capture.torch.families.complexes import as_pair, eachwise
-from gpugoblin.capture.torch.library import dtype_name
+from gpugoblin.capture.torch.library import HALVES, dtype_name
 from gpugoblin.capture.torch.registry import aten
 from gpugoblin.capture.torch.values import Pair, Scalar, Value
 
@@ -54,7 +54,7 @@ def to_copy(c: Context, x: Any, *given: Any, dtype: object = None, **_: Any) -> 
         return as_pair(c, x)
     if isinstance(x, Pair):
         x = x.real
-    return c.cast(x, c.catalog_dtype(name))
+    return c.halved(x, name) if name in HALVES else c.cast(x, c.catalog_dtype(name))
 
 
 @aten("convert_element_type")

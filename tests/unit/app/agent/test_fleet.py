@@ -94,6 +94,7 @@ def test_facts_come_from_the_engine_that_was_measured() -> None:
     assert facts.flops_per_s > 0
     assert (facts.dtypes, facts.arithmetic) == (READY.dtypes, READY.arithmetic)
     assert facts.convolutions == READY.convolutions
+    assert facts.classes == card.classes == READY.classes == ("exact", "float32")
     assert facts.max_slot_bytes <= made.settings.number("processor.output_bytes")
 
 
@@ -137,7 +138,7 @@ def test_a_card_says_what_it_serves() -> None:
         assert made.held() == (card.identity,)
         told = made.capabilities(1)
         assert told.operators == {"matmul": 1}
-        assert told.classes == ("float32",)
+        assert told.classes == READY.classes
         assert told.memory_bytes == card.memory_bytes * 7 // 10
         assert [(each.card, each.kind) for each in made.classes()] == [(1, "vulkan")]
         await made.cards[1].engine.close()

@@ -55,11 +55,13 @@ def test_a_message_about_no_task_is_a_lie() -> None:
 
 def test_the_level_is_the_launchers_word() -> None:
     words = protocol.Ready(
-        "b", "d", "cpu", "0" * 64, "0" * 64, 2, {"level": "full"}, ("float64",), ("int8",)
-    )
+        "b", "d", "cpu", "0" * 64, "0" * 64, 2, {"level": "full"}, ("float64",), ("int8",),
+        classes=("tf32",),
+    )  # fmt: skip
     ready = became_ready(words, "none")
     assert ready.level == "none"
     assert ready.walls == {"level": "full"}
+    assert ready.classes == ("tf32",)
     assert (ready.dtypes, ready.arithmetic, ready.convolutions) == (("float64",), ("int8",), ())
 
 

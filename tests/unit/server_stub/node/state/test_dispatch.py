@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import msgspec
 import pytest
@@ -11,7 +12,7 @@ from gpugoblin.graph.dtypes import Dtypes
 from gpugoblin.wire.codec import decode, encode
 from gpugoblin.wire.messages.lease import Abandon, Exchange, ExchangeReply
 from server_stub.node.state import dispatch
-from tests.simulation.cast import FLOAT32, WITH_FLOAT64
+from tests.simulation.cast import ENGINE, FLOAT32, WITH_FLOAT64
 from tests.simulation.world import CAPABILITIES, CATALOG, Device, Shape, World, party
 from tests.unit.server_stub.node.state.test_leases import result
 
@@ -66,8 +67,6 @@ def test_a_replayed_request_does_nothing(world: World) -> None:
 
 
 def test_another_catalog_gets_nothing(world: World) -> None:
-    import msgspec
-
     ready(world)
     foreign = msgspec.structs.replace(CAPABILITIES, catalog_hash="d" * 64)
     reply = world.exchange(Device(party(0)), Exchange(want=1, capabilities=foreign))
@@ -77,8 +76,6 @@ def test_another_catalog_gets_nothing(world: World) -> None:
 
 
 def test_a_small_device_is_not_asked_for_large_tasks(world: World) -> None:
-    import msgspec
-
     ready(world)
     small = msgspec.structs.replace(CAPABILITIES, memory_bytes=500)
     reply = world.exchange(Device(party(0)), Exchange(want=1, capabilities=small))
@@ -130,13 +127,40 @@ def test_a_task_goes_only_to_devices_that_have_its_dtypes(world: World) -> None:
     assert len(reply.leases) == 2
 
 
+def leased(world: World, number: int, **words: Any) -> int:
+    """How many leases a device with such capabilities gets of two that it wants."""
+    known = msgspec.structs.replace(CAPABILITIES, **words)
+    reply = world.exchange(Device(party(number)), Exchange(want=2, capabilities=known))
+    assert reply is not None
+    return len(reply.leases)
+
+
 def test_a_task_of_a_rare_operator_goes_to_no_device_that_lacks_it(world: World) -> None:
-    ready(world, count=1, dtypes=Dtypes.of(("float32",), (), (), others=True).mask())
-    for number, operators in enumerate(({"matmul": 1}, {"matmul": 1, "cholesky": 1})):
-        known = msgspec.structs.replace(CAPABILITIES, operators=operators)
-        reply = world.exchange(Device(party(number)), Exchange(want=1, capabilities=known))
-        assert reply is not None
-        assert len(reply.leases) == number
+    needs = Dtypes.of(("float32",), (), (), rare=("cholesky",))
+    ready(world, count=1, dtypes=needs.mask())
+    common = dict(CAPABILITIES.operators)
+    assert leased(world, 0, operators=common) == 0
+    assert leased(world, 1, operators={**common, "qr": 1}) == 0
+    assert leased(world, 2, operators={**common, "cholesky": 2}) == 0
+    assert leased(world, 3, operators={**common, "cholesky": 1}) == 1
+
+
+def test_a_device_without_a_common_operator_gets_nothing(world: World) -> None:
+    ready(world, count=2)
+    common = dict(CAPABILITIES.operators)
+    assert leased(world, 0, operators={**common, "matmul": 2}) == 0
+    assert leased(world, 1, operators={**common, "of a later catalog": 1}) == 2
+
+
+def test_a_task_goes_only_to_devices_that_serve_its_class(world: World) -> None:
+    ready(world, count=1, numeric_class="exact")
+    assert leased(world, 0, classes=("float32", "bfloat16")) == 0
+    assert leased(world, 1, classes=("exact",)) == 1
+
+
+def test_whole_numbers_are_exact_everywhere(world: World) -> None:
+    ready(world, count=1, dtypes=Dtypes.of(("int32",), (), ()).mask(), numeric_class="exact")
+    assert leased(world, 0, dtypes=("int32",), classes=("float32",)) == 1
 
 
 def test_dtypes_count_by_what_is_done_with_them(world: World) -> None:
@@ -162,15 +186,15 @@ def test_a_device_passes_by_what_it_has_no_dtype_for(world: World) -> None:
 
 def test_the_own_engine_gets_the_dtypes_that_it_has(world: World) -> None:
     ready(world, executor="local", dtypes=FLOAT64)
-    assert world.handle(lambda step: dispatch.lease_local(step, 3, FLOAT32)) == []
-    assert len(world.handle(lambda step: dispatch.lease_local(step, 3, FLOAT32 | FLOAT64))) == 3
+    assert world.handle(lambda step: dispatch.lease_local(step, 3, ENGINE)) == []
+    assert len(world.handle(lambda step: dispatch.lease_local(step, 3, ENGINE | FLOAT64))) == 3
 
 
 def test_the_own_engine_takes_tasks_in_the_plans_order(world: World) -> None:
     ready(world, executor="local")
-    issued = world.handle(lambda step: dispatch.lease_local(step, 3, FLOAT32))
+    issued = world.handle(lambda step: dispatch.lease_local(step, 3, ENGINE))
     assert [one.number for one in issued] == [0, 1, 2]
-    issued = world.handle(lambda step: dispatch.lease_local(step, 3, FLOAT32))
+    issued = world.handle(lambda step: dispatch.lease_local(step, 3, ENGINE))
     assert [one.number for one in issued] == [3]
 
 

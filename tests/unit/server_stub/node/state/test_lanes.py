@@ -12,7 +12,7 @@ from gpugoblin.wire.messages.lease import Exchange
 from server_stub.node.state import dispatch, jobs, lanes, own
 from server_stub.node.state.fairness import REBASE
 from server_stub.node.state.words import Step
-from tests.simulation.cast import FLOAT32
+from tests.simulation.cast import ENGINE
 from tests.simulation.world import CAPABILITIES, Device, Shape, World, party
 
 __all__: list[str] = []
@@ -30,7 +30,7 @@ def lease_some(world: World, count: int, executor: str) -> list[str]:
     """The owners whose tasks are leased, one exchange (or look of the engine) for each."""
     if executor == "local":
         for _ in range(count):
-            world.handle(lambda step: dispatch.lease_local(step, 1, FLOAT32))
+            world.handle(lambda step: dispatch.lease_local(step, 1, ENGINE))
     elif executor == "ray":
         offer = own.Offer("ray:a", ("ray", "grid"), 2**40, 2**40, EVERY_DTYPE.mask())
         for _ in range(count):

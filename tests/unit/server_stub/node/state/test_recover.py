@@ -6,7 +6,7 @@ import pytest
 
 from server_stub.node.state.recover import recover
 from server_stub.node.state.words import DropBlob, FinishJob, RunWork, Step
-from tests.simulation.cast import FLOAT32
+from tests.simulation.cast import ENGINE
 from tests.simulation.invariants import check
 from tests.simulation.world import Device, Shape, World, party
 
@@ -29,7 +29,7 @@ def test_local_leases_are_ready_again_without_an_attempt(world: World) -> None:
 
     job = world.submit(Shape(2, 1, "product"), executor="local")
     world.generate(job)
-    world.handle(lambda step: dispatch.lease_local(step, 2, FLOAT32))
+    world.handle(lambda step: dispatch.lease_local(step, 2, ENGINE))
     effects_of(world)
     rows = world.connection.execute("select state, attempt from task").fetchall()
     assert rows == [("ready", 0), ("ready", 0)]

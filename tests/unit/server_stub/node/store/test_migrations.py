@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from gpugoblin.errors import NodeError
+from gpugoblin.graph.classes import CLASSES
+from gpugoblin.graph.dtypes import RARE, Dtypes, in_class
 from server_stub.node.store import migrations
 from server_stub.node.store.schema import SCHEMA_VERSION
 from server_stub.node.store.sqlite import connect, migrate
@@ -117,6 +119,33 @@ def test_jobs_of_before_have_their_turns(
     # Tasks that are over too: a retry or a lost byte brings them back.
     turns = old.execute("select distinct job, lane, turn from task")
     assert set(turns) == {("job_a", lanes["ann"], 1), ("job_b", lanes["bob"], 2 - 5 * 2**40)}
+
+
+def test_needs_of_before_are_those_of_now(
+    tmp_path: Path, opened: Callable[[str], sqlite3.Connection]
+) -> None:
+    old_database(tmp_path / "old", 4)
+    # float32 as value and operand, int32 as value, float64 for convolutions, and a rare operator.
+    mask = 0b11 | 1 << 16 | 1 << (32 + 9) | 1 << 48
+    with closing(sqlite3.connect(tmp_path / "old")) as before:
+        before.execute("update task set dtypes = ? where job = 'job_a'", (mask,))
+        before.execute("update task set dtypes = 2 where job = 'job_b'")
+        before.execute("update job set numeric_class = 'exact' where id = 'job_b'")
+        before.execute("insert into graph values('g', x'', '{}', ?)", (mask,))
+        before.execute(
+            "insert into device(key, owner, bucket, owner_age_days, seen_s, grant_exp_s, dtypes)"
+            " values('d', 'o', 'b', 1, 0, 0, ?)", (1 << 16,),
+        )  # fmt: skip
+        before.commit()
+    old = opened("old")
+    migrations.upgrade(old, tmp_path / "old")
+    needs = Dtypes.of(("float32", "int32"), ("float32",), ("float64",), rare=RARE).mask()
+    assert old.execute("select dtypes from graph").fetchall() == [(needs,)]
+    tasks = dict(old.execute("select job, dtypes from task"))
+    whole = Dtypes.of(("int32",), (), ()).mask()
+    assert tasks == {"job_a": in_class(needs, "float32"), "job_b": in_class(whole, "exact")}
+    has = Dtypes.of((), ("float32",), (), classes=CLASSES).mask()
+    assert old.execute("select dtypes from device").fetchall() == [(has,)]
 
 
 def test_a_step_that_fails_leaves_the_old_version(
