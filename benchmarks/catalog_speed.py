@@ -22,6 +22,7 @@ from benchmarks.record import ROOT, Row, not_run, row
 
 ROUNDS = 15
 BARS = {
+    "product, 2048 x 2048 x 2048": 0.9,
     "two 3x3 convolutions, 8 x 64 x 56 x 56": 0.9,
     "two 3x3 convolutions, 4 x 128 x 28 x 28, strided": 0.9,
     "depthwise 3x3 convolution, 8 x 96 x 56 x 56": 0.0,
@@ -107,6 +108,8 @@ def _programs(torch: Any) -> dict[str, Program]:
         return found
 
     makers: list[Program] = [
+        (lambda builder, x: builder.add("matmul", x),
+         (normal(2048, 2048), normal(2048, 2048)), lambda a, b: a @ b),
         (two(1), (normal(8, 64, 56, 56), normal(64, 64, 3, 3), normal(64, 64, 3, 3)), two_peer(1)),
         (two(2), (normal(4, 128, 28, 28), normal(256, 128, 3, 3), normal(256, 256, 3, 3)),
          two_peer(2)),

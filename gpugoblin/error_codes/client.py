@@ -98,6 +98,12 @@ _TORCH: dict[str, ErrorCode] = {
         what="{subject} cannot be captured for any batch: {reason}. Nothing was sent.",
         next_step="Capture it without batch=True for each size, or keep the batch as a first axis.",
     ),
+    "loop_shares_memory": ErrorCode(
+        what="{line}: tensors that this loop or branch reads or gives share memory, which torch "
+        "does not trace. Nothing was sent.",
+        next_step="Give it copies of views, `d = torch.diagonal(a).clone()`, and return "
+        "`x.clone()` where it returns what it was given.",
+    ),
     "capture_failed": ErrorCode(
         what="{line}: {subject} could not be traced: {reason}. Nothing was sent.",
         next_step="Capture a smaller part to find the line, and write it with torch's functions.",

@@ -49,6 +49,7 @@ def test_values_and_gradients(name: str, tmp_path: Path) -> None:
 
 REFUSED: dict[str, tuple[str, str]] = {
     "branch": ("branch_on_data", "torch.where"),
+    "loop": ("loop_shares_memory", "torch.diagonal(a).clone()"),
     "mask": ("operator_missing", "torch.where(mask, value, 0)"),
     "missing": ("operator_missing", "report=PATH"),
 }
@@ -58,6 +59,20 @@ def _branch(x: Any) -> Any:
     if (x > 100).any():
         return x[(x > 100).nonzero()[0, 0]]
     return x[0]
+
+
+def _loop(x: Any) -> Any:
+    square = x[:, :3]
+    diagonal = torch.diagonal(square)
+
+    def goes_on(count: Any, found: Any) -> Any:
+        return (count < 3) & (found.sum() < 100)
+
+    def body(count: Any, found: Any) -> Any:
+        return count + 1, square @ found / diagonal
+
+    loop = import_module("torch._higher_order_ops.while_loop").while_loop
+    return loop(goes_on, body, (torch.zeros((), dtype=torch.int64), torch.zeros(3)))
 
 
 def _mask(x: Any) -> Any:
@@ -80,7 +95,7 @@ def test_a_check_of_the_data_is_no_branch(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", sorted(REFUSED))
 def test_what_cannot_be_said_is_refused_with_its_line(name: str, tmp_path: Path) -> None:
-    function = {"branch": _branch, "mask": _mask, "missing": _missing}[name]
+    function = {"branch": _branch, "loop": _loop, "mask": _mask, "missing": _missing}[name]
     code, rewrite = REFUSED[name]
     report = check(function, torch.randn(3, 4), report=tmp_path / "report.json")
     assert not report.captured

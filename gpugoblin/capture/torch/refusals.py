@@ -28,6 +28,7 @@ _ON_DATA: Final = (
     "_local_scalar_dense",
     "It appears that you're trying to get value out of a tracing tensor",
 )
+_ON_MEMORY: Final = ("aliasing during higher order op", "might be aliasing")
 _SHOWN: Final = 200
 
 
@@ -44,6 +45,8 @@ def refusal_of(error: Exception, program: Program) -> CaptureError:
             fix="Use torch.where(condition, a, b), torch.cond, or a flag that is passed as a "
             "Python number.",
         )
+    if any(words in text for words in _ON_MEMORY):
+        return CaptureError("loop_shares_memory", line=place)
     if isinstance(error, GraphError) and error.code == "over_limit":
         return CaptureError("program_too_large", line=place, reason=error.what.rstrip("."))
     first = next((line.strip() for line in str(error).splitlines() if line.strip()), "no message")
