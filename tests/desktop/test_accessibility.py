@@ -19,7 +19,11 @@ from tests.helpers.screen_reader import LAUNCHER, Control, Reader, accessibility
 from tests.helpers.served_agent import ServedAgent
 from tests.helpers.tray_host import Desk
 
-pytest.importorskip("PySide6.QtWidgets", reason="PySide6 or a library of the desktop is missing")
+pytest.importorskip(
+    "PySide6.QtWidgets",
+    reason="PySide6 or a library of the desktop is missing",
+    exc_type=ImportError,
+)
 if not shutil.which("Xvfb") or not shutil.which("dbus-daemon") or not LAUNCHER.exists():
     pytest.skip("Debian's xvfb, dbus-daemon and at-spi2-core are missing", allow_module_level=True)
 
