@@ -27,7 +27,8 @@ __all__ = ["GridExecutor", "GridHost"]
 T = TypeVar("T")
 
 MOST_AT_ONCE: Final = 96
-"""Results and wished tasks of the requests that share a transaction: it holds up the event loop."""
+"""Results and wished tasks of the requests that share a transaction, and at least one a request: it
+holds up the event loop."""
 
 LEAST_MEMORY_BYTES: Final = 64 * MIB
 LEAST_SLOT_BYTES: Final = MIB
@@ -160,7 +161,8 @@ class GridExecutor:
         room = MOST_AT_ONCE
         while self._waiting and room > 0:
             waiting = self._waiting.popleft()
-            room -= waiting.asked.message.want + len(waiting.asked.message.commits)
+            message = waiting.asked.message
+            room -= max(1, message.want + len(message.commits))
             some.append(waiting)
         return some
 

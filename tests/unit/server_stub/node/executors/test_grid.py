@@ -222,6 +222,22 @@ def test_requests_that_come_together_share_a_transaction(world: World) -> None:
     asyncio.run(play())
 
 
+def test_requests_that_ask_for_nothing_share_in_bounded_groups(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("server_stub.node.executors.grid.MOST_AT_ONCE", 2)
+
+    async def play() -> None:
+        host = SlowHost(world)
+        grid = GridExecutor(host)
+        message = Exchange(capabilities=CAPABILITIES, want=0)
+        some = [grid.exchange(party(number), message) for number in range(5)]
+        assert None not in await asyncio.gather(*some)
+        assert host.sizes == [2, 2, 1]
+
+    asyncio.run(play())
+
+
 def test_a_fault_of_one_request_is_not_the_others(world: World) -> None:
     async def play(error: Exception) -> tuple[list[int], list[Any]]:
         host = SlowHost(world, error)
