@@ -83,7 +83,10 @@ def test_a_terminal_has_a_bar_that_reaches_its_end(status: StatusView) -> None:
     assert "4/4" in stream.getvalue()
 
 
-def test_a_bar_says_what_a_job_waits_for(status: StatusView) -> None:
+def test_a_bar_says_what_a_job_waits_for(
+    status: StatusView, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TERM", "xterm")  # on a dumb terminal nothing is drawn over
     stream, clock = Terminal(), Ticking()
     renderer = TerminalRenderer(stream, clock)
     clock.now_s = 1.0
