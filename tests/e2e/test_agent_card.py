@@ -42,6 +42,7 @@ def nvml() -> Iterator[None]:
 
 @pytest.fixture
 def scene(tmp_path: Path) -> Iterator[Scene]:
+    only_software()  # skips here, before an agent holds its files
     made = Scene(tmp_path)
     text = settings_text(made.state, made.coordinator)
     path = tmp_path / "cards.toml"
