@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+import shiboken6
 from PySide6.QtCore import QObject, QSocketNotifier, QTimer, Signal
 
 from app.control.board import follow
@@ -193,7 +194,7 @@ class Link(QObject):
                 raise AgentError("control_malformed", reason=answer.what)
             case _:
                 answered = self._answers.pop(answer.request, None)
-                if answered is not None:
+                if answered is not None and _listens(answered):
                     answered(answer)
 
     def _lost(self, error: AgentError, cause: BaseException | None = None) -> None:
@@ -218,3 +219,9 @@ class Link(QObject):
         self._answers.clear()
         self._waiting_in.clear()
         self._waiting_out.clear()
+
+
+def _listens(answered: Answered) -> bool:
+    """False where the window that asked is gone: Qt has deleted it, Python keeps its shell."""
+    asked = getattr(answered, "__self__", None)
+    return not isinstance(asked, QObject) or shiboken6.isValid(asked)

@@ -187,6 +187,7 @@ def test_an_honest_engine_of_another_order_is_believed(tmp_path: Path, short_pat
     assert (own, job.lost.rejected) == (job.tasks, 0)
 
 
+@pytest.mark.slow
 def test_liars_beside_an_engine_of_another_order(tmp_path: Path, short_path: Path) -> None:
     """No liar's number is used: the curve is that of honest float32 engines."""
     spoils = [all_wrong, one_element, sign_of_a_row, nan]

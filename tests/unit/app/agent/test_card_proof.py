@@ -210,6 +210,7 @@ def test_an_engine_that_computes_never_writes_what_a_later_one_loads(tmp_path: P
     assert b"enemy" not in b"".join(path.read_bytes() for path in tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_real_kernels_are_exported_and_taken_back(tmp_path: Path) -> None:
     if missing_card():
         pytest.skip(missing_card())

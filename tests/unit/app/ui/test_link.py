@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import shiboken6
+from PySide6.QtCore import QObject
 from pytestqt.qtbot import QtBot
 
 from app.control.messages import (
@@ -40,6 +42,25 @@ def test_answers_come_to_who_asked(link: Link, until: Until) -> None:
     assert link.ask(SettingsGet(link.number()), answers.append)
     until(lambda: bool(answers))
     assert isinstance(answers[0], SettingsAre)
+
+
+class _Window(QObject):
+    def __init__(self) -> None:
+        super().__init__()
+        self.heard: list[Answer] = []
+
+    def listen(self, answer: Answer) -> None:
+        self.heard.append(answer)
+        self.setObjectName("heard")  # an error of Qt's where the window is gone
+
+
+def test_a_window_that_is_gone_is_not_answered(link: Link, until: Until) -> None:
+    gone, there = _Window(), _Window()
+    link.ask(SettingsGet(link.number()), gone.listen)
+    link.ask(SettingsGet(link.number()), there.listen)
+    shiboken6.delete(gone)
+    until(lambda: bool(there.heard))
+    assert gone.heard == []
 
 
 def test_without_an_agent_it_says_so_and_tries_on(
