@@ -33,7 +33,7 @@ AREAS: dict[str, tuple[str, ...]] = {
     "lending": ("lending_input", "lending_stop", "lending_agent"),
     "zoo": ("zoo",),
     "desktop": ("window", "package"),
-    "node": ("node_fairness", "node_ray"),
+    "node": ("node_fairness", "node_million", "node_ray"),
     "coordinator": (
         "coordinator_contacts",
         "coordinator_million",

@@ -129,6 +129,28 @@ CODES: dict[str, ErrorCode] = {
         " administrator allows more (`gpugoblin node quota set --grid-hours`). Jobs on machines of"
         ' the lab (`executor="local"` or `"ray"`) cost none.',
     ),
+    "validator_unknown": ErrorCode(
+        what="The lab node knows no validator {key}.",
+        next_step="Its administrator names it with `gpugoblin node validator add NAME --key KEY`.",
+    ),
+    "validator_caught": ErrorCode(
+        what="The validator {name} accepted a result that the lab node found wrong, and is not"
+        " asked any more.",
+        next_step="Find out why (a damaged machine, another version of a library); then"
+        " `gpugoblin node validator add` lets it judge again.",
+    ),
+    "validator_differs": ErrorCode(
+        what="The validator has gpugoblin {found}; the lab node has {wanted}, or another catalog.",
+        next_step="Install the node's version on the validator.",
+    ),
+    "validator_lost": ErrorCode(
+        what="The validator {name} has not answered; the lab node judges itself.",
+        next_step="Nothing is to be done; see whether the validator runs and reaches the node.",
+    ),
+    "node_away": ErrorCode(
+        what="The lab node at {address} does not answer ({reason}).",
+        next_step="Check the address and the certificate; the validator asks again by itself.",
+    ),
     "parent_ended": ErrorCode(
         what="The parent {job} has failed or was cancelled, so its children are not begun.",
         next_step="Submit the parent again first, or submit this job without a parent.",

@@ -25,6 +25,8 @@ from gpugoblin.wire import guard
 __all__ = ["HANDSHAKE_S", "Entrance", "GuardedServer"]
 
 HANDSHAKE_S: Final = 10.0
+LEAVE_S: Final = 2.0
+"""How long requests and connections that were cut may take to be gone."""
 REST_S: Final = 1.0
 """How long nobody is accepted when the process has no descriptor left."""
 
@@ -134,6 +136,23 @@ class GuardedServer(uvicorn.Server):
 
     Its configuration names a `GuardedProtocol`, and it is given its sockets.
     """
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """As uvicorn's; then nobody is connected any more.
+
+        A peer that keeps an idle connection over TLS need not answer that it ends; one that does
+        not read keeps an answer under way. uvicorn leaves those open when its time is over: whoever
+        ends the event loop next would find their transports, and a request would go on.
+        """
+        await super().shutdown(sockets)
+        state = self.server_state
+        if state.tasks:  # cancelled by uvicorn
+            await asyncio.wait(tuple(state.tasks), timeout=LEAVE_S)
+        for connection in tuple(state.connections):
+            connection.transport.abort()
+        ends_s = asyncio.get_running_loop().time() + LEAVE_S
+        while state.connections and asyncio.get_running_loop().time() < ends_s:
+            await asyncio.sleep(0.005)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         config = self.config

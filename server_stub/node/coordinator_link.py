@@ -88,6 +88,16 @@ class SignedHttp:
         Raises:
             NodeError: `coordinator_away`; GoblinError: what the coordinator said.
         """
+        status, data = self._exchange(method, path, body, message_type(reply).max_bytes)
+        if status >= 300:
+            raise remote_error(status, data) or NodeError(
+                "coordinator_away", address=self._address,
+                reason=f"status {status} without an explanation",
+            )  # fmt: skip
+        return decode(reply, data)
+
+    def _exchange(self, method: str, path: str, body: bytes, limit: int) -> tuple[int, bytes]:
+        """Apart from `call`: an error whose frame holds the response keeps its connection open."""
         headers = sign_request(self._key, method, path, body, self._wall_s())
         headers["Content-Type"] = "application/json"
         try:
@@ -96,16 +106,10 @@ class SignedHttp:
                 timeout=TIMEOUT_S, allow_redirects=False, stream=True,
             )  # fmt: skip
             with response:
-                data = _read(response, message_type(reply).max_bytes)
+                data = _read(response, limit)
         except (requests.RequestException, OSError) as cause:
             raise NodeError("coordinator_away", address=self._address, reason=cause) from cause
-        if response.status_code >= 300:
-            error = remote_error(response.status_code, data)
-            raise error or NodeError(
-                "coordinator_away", address=self._address,
-                reason=f"status {response.status_code} without an explanation",
-            )  # fmt: skip
-        return decode(reply, data)
+        return response.status_code, data
 
 
 def _read(response: requests.Response, limit: int) -> bytes:

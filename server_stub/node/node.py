@@ -69,6 +69,8 @@ from server_stub.node.store.protocol import Store, Tx
 from server_stub.node.summary import Summaries
 from server_stub.node.training import rows as trainings
 from server_stub.node.training.watching import Watcher
+from server_stub.node.validating.desk import Desk
+from server_stub.node.validating.judging import Judging
 from server_stub.node.work import Compute, Computed, Reply, Work
 from server_stub.node.workrunner import Pool, WorkRunner
 
@@ -123,6 +125,8 @@ class Node:
             self.executors["ray"] = self.ray = RayExecutor(self, link, takes)
             if settings.validators_on == "ray":
                 self.work.run = RayChecks(self, link, pool).run
+        self.desk = Desk(clock.monotonic_s)
+        self.work.run = Judging(self, self.desk, pool, self.work.run).run
         self.revoked: frozenset[str] = frozenset()
         self.watcher = Watcher(self)
         self.summaries = Summaries(store)

@@ -50,6 +50,7 @@ from server_stub.node.state.words import Rules
 from server_stub.node.store import migrations
 from server_stub.node.store.sqlite import SqliteStore, connect
 from server_stub.node.tickets import Tickets
+from server_stub.node.validating.routes import validator_routes
 from server_stub.node.web.site import site_routes
 from server_stub.node.workrunner import Pool
 
@@ -200,7 +201,8 @@ class Service:
             self.tls = await asyncio.to_thread(tls_files, settings)
             devices = Devices(self.node, self.tickets)
             pages = site_routes(self.node) if settings.pages else []
-            routes = [*devices.routes(), *watch.routes(), *clients.routes(), *pages]
+            judges = validator_routes(self.node, self.node.desk)
+            routes = [*devices.routes(), *judges, *watch.routes(), *clients.routes(), *pages]
             front = devices.front(application(routes))
             door = servers.Door(
                 self._front(front), tcp, (self.tls.certificate, self.tls.key), limit
@@ -209,6 +211,7 @@ class Service:
             await self._open_door(door)
             # Questions of idle devices that are held are answered before the door waits for them.
             self._stack.callback(self.node.grid.stop)
+            self._stack.callback(self.node.desk.stop)
         if settings.lab and settings.coordinator_address:
             await self._open_link()
 

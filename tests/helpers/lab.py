@@ -11,7 +11,7 @@ import socket
 import string
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -93,10 +93,10 @@ class Lab:
         np.save(path, array)
         message = ArrayCreate(
             "npy",
-            str(array.dtype),
+            cast(Any, str(array.dtype)),
             array.shape,
             fresh_hex(),
-            str(path),  # type: ignore[arg-type]
+            str(path),
         )
         return self.client.call("POST", "/v1/arrays", ArrayInfo, body=message)
 
@@ -122,7 +122,7 @@ class Lab:
         stop = ",".join(map(str, info.shape))
         start = ",".join("0" for _ in info.shape)
         self.client.download(
-            f"/v1/arrays/{info.array}/region", memoryview(out).cast("B"),
+            f"/v1/arrays/{info.array}/region", memoryview(cast(Any, out)).cast("B"),
             query={"start": start, "stop": stop},
         )  # fmt: skip
         return out

@@ -24,6 +24,7 @@ from server_stub.node.commands import (
     serve,
     upgrade,
     user,
+    validator,
 )
 
 __all__ = ["MODULES", "main", "register"]
@@ -34,6 +35,7 @@ MODULES: Final[tuple[ModuleType, ...]] = (
     registering,
     doctor,
     user,
+    validator,
     quota,
     keeping,
     upgrade,

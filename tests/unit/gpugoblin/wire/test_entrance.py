@@ -195,3 +195,49 @@ def test_without_descriptors_it_rests_and_goes_on(
     monkeypatch.setattr(entrance.Entrance, "__init__", init)
     assert behind_tls(tmp_path, 8, status) == b"200"
     assert not failures
+
+
+def test_who_stays_is_gone_when_the_server_has_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One keeps an idle connection and never answers its end, one waits for a long answer."""
+    monkeypatch.setattr(servers, "GRACE_S", 0.2)
+    files = make_self_signed(tmp_path, ["127.0.0.1"])
+    context = ssl.create_default_context(cafile=str(files.certificate))
+    cancelled = []
+
+    async def slow(scope: Any, receive: Any, send: Any) -> None:
+        if scope["path"] == "/slow":
+            try:
+                await asyncio.sleep(10 * LIMIT_S)
+            finally:
+                cancelled.append(scope["path"])
+        await fine(scope, receive, send)
+
+    def hold(port: int, path: str) -> ssl.SSLSocket:
+        peer = context.wrap_socket(
+            socket.create_connection(("127.0.0.1", port), LIMIT_S), server_hostname="127.0.0.1"
+        )
+        peer.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        if path == "/":
+            assert peer.recv(4096).startswith(b"HTTP/1.1 200")
+        return peer
+
+    async def run() -> int:
+        door = servers.Door(slow, servers.bind_tcp("127.0.0.1", 0), (files.certificate, files.key))
+        await door.open()
+        state = door._server.server_state
+        peers = [await asyncio.to_thread(hold, door.port, path) for path in ("/", "/slow")]
+        while not state.tasks:
+            await asyncio.sleep(0.01)
+        await door.close()
+        left = tuple(state.connections)
+        for connection in left:  # a loop that ends with one of them would hang
+            connection.transport.abort()
+        await asyncio.sleep(0.05)
+        for peer in peers:
+            peer.close()
+        return len(left)
+
+    assert uvloop.run(run()) == 0
+    assert cancelled == ["/slow"]

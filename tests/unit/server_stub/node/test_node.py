@@ -10,10 +10,20 @@ import numpy as np
 import pytest
 
 from gpugoblin.errors import NodeError
+from gpugoblin.wire.messages.job import ArrayCreate, ArrayInfo, JobInfo
 from server_stub.node.state import blobs
 from server_stub.node.state.words import JobChanged, Step
 from server_stub.node.work import Prepare
-from tests.helpers.lab import Lab, gate, product, row_sums, until
+from tests.helpers.lab import (
+    Lab,
+    fresh_hex,
+    gate,
+    grid_settings,
+    on_grid,
+    product,
+    row_sums,
+    until,
+)
 from tests.helpers.node import LabNode
 
 __all__: list[str] = []
@@ -187,3 +197,33 @@ def test_a_plan_that_cannot_be_written_now_is_no_fault_of_its_job(tmp_path: Path
         job = lab.wait(lab.submit(row_sums((4, 4)), array))
         assert (job.state, disk.refused) == ("done", 1)
         lab.client.close()
+
+
+def test_a_job_of_very_many_tasks_makes_a_window_of_them_only(tmp_path: Path) -> None:
+    shape = (200_000, 1 << 18)  # a sparse file of 200 GB, a row a task
+    np.lib.format.open_memmap(tmp_path / "v.npy", mode="w+", dtype=np.float32, shape=shape)
+    made: list[int] = []
+    given = {**grid_settings(), "window_tasks": 16}
+    with LabNode(tmp_path, **given) as node, Lab(node, tmp_path) as lab:
+        create = ArrayCreate("npy", "float32", shape, fresh_hex(), str(tmp_path / "v.npy"))
+        source = lab.client.call("POST", "/v1/arrays", ArrayInfo, body=create)
+        batch = node.node.planner.batch
+
+        def counted(plan: Any, first: int, count: int) -> Any:
+            made.append(count)
+            return batch(plan, first, count)
+
+        node.node.planner.batch = counted  # type: ignore[method-assign]  # counts, and passes on
+        job = on_grid(lab, row_sums(shape), source, name="many")
+        assert job.tasks == 200_000
+        with lab.device() as device:
+            until(lambda: device.work() > 0)
+            until(lambda: lab.job("many").verified > 0)
+        told = lab.summary("many").tasks
+        rows = dict(node.read("select state, count(*) from task group by state"))
+        known = sum(rows.values())
+        assert told.used == rows["used"] == lab.job("many").verified
+        assert told.planned + known == 200_000
+        assert known <= 16 + rows["used"] + 8
+        assert sum(made) <= known + 32
+        lab.client.call("POST", "/v1/jobs/many/cancel", JobInfo)
