@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import Final
 
 import numpy as np
 
@@ -19,6 +20,7 @@ __all__ = [
     "call",
     "expression",
     "filled",
+    "joined",
     "number",
     "reduced",
     "reshaped",
@@ -26,6 +28,10 @@ __all__ = [
     "sum_to",
     "tree",
 ]
+
+
+JOINED: Final = 64
+"""Tensors that one `concat` takes: a node has no more inputs."""
 
 
 def tree(count: int, write: Callable[..., int], floating: str = "float32") -> Formula:
@@ -69,6 +75,18 @@ def reshaped(builder: Builder, value: int, shape: Sequence[int]) -> int:
     if builder.spec(value).shape == tuple(shape):
         return value
     return builder.add("reshape", [value], shape=tuple(shape))
+
+
+def joined(builder: Builder, values: Sequence[int], axis: int = 0) -> int:
+    """However many tensors, one or more, one behind the other."""
+    left = list(values)
+    while len(left) > 1:
+        groups = [left[at : at + JOINED] for at in range(0, len(left), JOINED)]
+        left = [
+            builder.add("concat", group, axis=axis) if len(group) > 1 else group[0]
+            for group in groups
+        ]
+    return left[0]
 
 
 def spread(builder: Builder, value: int, shape: Sequence[int]) -> int:

@@ -12,20 +12,45 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 import numpy as np
+from msgspec import Meta, Struct
 
 from gpugoblin.capture.runner import PathLike
 from gpugoblin.catalog.spec import Array as NumpyArray
-from gpugoblin.errors import ClientError, StoreError
+from gpugoblin.catalog.spec import TensorSpec
+from gpugoblin.errors import ClientError, GraphError, StoreError
+from gpugoblin.optim.step import Optimizer
+from gpugoblin.optim.words import optimizer_of
 from gpugoblin.wire.messages.training import NamedTensor
 
-__all__ = ["FORMAT", "Checkpoint", "read_checkpoint", "write_checkpoint"]
+__all__ = ["FORMAT", "Checkpoint", "Reading", "read_checkpoint", "write_checkpoint"]
 
 FORMAT: Final = "gpugoblin training 1"
 _STATE: Final = "optimizer/"
+
+
+_Number = Annotated[int, Meta(ge=1, le=1 << 40)]
+
+
+class Reading(Struct, frozen=True):
+    """What decides which examples a run reads. `batch`: of a step, or of a round of local steps."""
+
+    batch: _Number
+    micro: _Number
+    seed: int
+    shuffle: bool
+    local_steps: _Number = 1
+
+    def words(self) -> dict[str, Any]:
+        """The same as the arguments of `gg.train`."""
+        found: dict[str, Any] = {"batch": self.batch, "seed": self.seed, "shuffle": self.shuffle}
+        if self.local_steps > 1:
+            found["batch"] = self.micro
+            found["shards"] = self.batch // (self.micro * self.local_steps)
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +92,52 @@ class Checkpoint:
                 shapes = f"{mine[name].shape} and {theirs[name].shape}"
                 raise self._misfit(f"{name} is another tensor there ({shapes})")
 
-    def require_rounds(self, local_steps: int) -> None:
-        """Raises ClientError `checkpoint_misfit` unless its steps are counted in such rounds."""
-        mine = self.facts.get("local_steps", 1)
-        if mine != local_steps:
-            raise self._misfit(f"it is of a run with local_steps={mine}, not {local_steps}")
+    def require_state(self, optimizer: Optimizer, reading: Reading) -> None:
+        """Raises ClientError `checkpoint_misfit` unless its steps are counted in such rounds, and
+        its state is what such an optimizer keeps; its rate and the like may be others."""
+        mine = self._reading()
+        if mine.local_steps != reading.local_steps:
+            raise self._misfit(
+                f"it is of a run with local_steps={mine.local_steps}, not {reading.local_steps}"
+            )
+        if mine.local_steps > 1:
+            return  # What is kept is the momentum of the outer step.
+        try:
+            theirs = optimizer_of(self.facts["optimizer"])
+        except (GraphError, KeyError, AttributeError) as cause:
+            raise self._misfit(f"its optimizer is not known: {cause}") from cause
+        kept, wanted = self._kept(theirs), self._kept(optimizer)
+        if kept != wanted:
+            raise self._misfit(
+                f"its optimizer {type(theirs).__name__} keeps {_listed(kept)}, "
+                f"{type(optimizer).__name__} as it is given keeps {_listed(wanted)}"
+            )
+
+    def _kept(self, optimizer: Optimizer) -> list[str]:
+        specs = [
+            TensorSpec("float32", one.shape) for one in self.tensors if one.kind == "parameter"
+        ]
+        return [slot.name for spec in specs for slot in optimizer.slots(spec)]
+
+    def read_otherwise(self, reading: Reading) -> str:
+        """The arguments with which its run reads other examples than one of `reading`, in words;
+        empty: the examples that come next for the one do for the other."""
+        mine, theirs = self._reading().words(), reading.words()
+        other = [f"{name}={mine[name]}" for name in mine if mine[name] != theirs[name]]
+        return ", ".join(other)
+
+    def _reading(self) -> Reading:
+        try:
+            return msgspec.convert(self.facts, Reading)
+        except msgspec.ValidationError as cause:
+            raise self._misfit(f"it does not say how its run read the data: {cause}") from cause
 
     def _misfit(self, reason: str) -> ClientError:
         return ClientError("checkpoint_misfit", path=self.path or "of the run", reason=reason)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join(dict.fromkeys(names)) or "nothing"
 
 
 def write_checkpoint(path: PathLike, checkpoint: Checkpoint) -> Path:

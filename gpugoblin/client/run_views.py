@@ -52,10 +52,15 @@ class RunView:
     training: TrainingInfo
     losses: NumpyArray
 
+    @property
+    def turn(self) -> str:
+        """What is counted: steps, or rounds of local steps."""
+        return "round" if self.training.local_steps > 1 else "step"
+
     def line(self) -> str:
         """One line for a log."""
         found = self.training
-        text = f"{found.job.name}: {found.job.state}, step {found.done} of {found.steps}"
+        text = f"{found.job.name}: {found.job.state}, {self.turn} {found.done} of {found.steps}"
         if self.losses.size:
             text += f", loss {self.losses[-1]:.6g}"
         if found.ended_early:
@@ -65,13 +70,16 @@ class RunView:
     def rows(self) -> list[tuple[str, str]]:
         """Label and text of each line."""
         found, by = self.training, self.training.job.verified_by
-        lost = found.job.lost
+        lost, local = found.job.lost, found.local_steps
+        batch = f"{found.batch} examples in tasks of {found.micro * local}"
+        if local > 1:
+            batch += f", {local} steps of {found.micro} in each"
         rows = [
             ("run", found.job.name),
             ("state", self.line().split(": ", 1)[1]),
             ("loss", spark(self.losses.tolist())),
-            ("batch", f"{found.batch} examples in tasks of {found.micro}"),
-            ("weights", f"after {found.version} steps"),
+            ("round" if local > 1 else "batch", batch),
+            ("weights", f"after {found.version} {self.turn}s"),
             ("verified", f"{found.job.verified} tasks: {by.recompute} recomputed, "
              f"{by.agreement + by.equality} by agreement"),
             ("done again", f"{lost.expired + lost.abandoned + lost.rejected + lost.late} "
@@ -109,7 +117,7 @@ def rounds_table(rounds: Sequence[RoundRow]) -> RoundsTable:
     table = RoundsTable(
         title="rounds", title_justify="left", box=None, pad_edge=False, padding=(0, 1, 0, 0)
     )
-    columns = ("step", "contributors", "verified", "recomputed", "agreed", "redone", "refused",
+    columns = ("round", "contributors", "verified", "recomputed", "agreed", "redone", "refused",
                "to tasks", "results", "took")  # fmt: skip
     for column in columns:
         table.add_column(column, justify="right")
@@ -221,7 +229,8 @@ def plot_run(run: Run, what: str, path: Any) -> Any:
         ) from cause
     figure = Figure(figsize=(7, 4), layout="constrained")
     axes = figure.subplots()
-    first = run.training().first_step
+    view = run.view()
+    first = view.training.first_step
     if what == "loss":
         losses = run.losses
         axes.plot(first + np.arange(losses.size), losses, label="batch", linewidth=1)
@@ -234,7 +243,7 @@ def plot_run(run: Run, what: str, path: Any) -> Any:
             axes.plot(first + np.arange(norms.size), norms, label=name, linewidth=1)
         axes.set_yscale("log")
         axes.set_ylabel("norm of the gradient")
-    axes.set_xlabel("step")
+    axes.set_xlabel(view.turn)
     axes.set_title(f"{run.name}: every gradient verified")
     axes.legend(fontsize="small")
     if path is not None:

@@ -20,7 +20,7 @@ from gpugoblin.capture.source import Source
 from gpugoblin.catalog.spec import Array as NumpyArray
 from gpugoblin.client import public
 from gpugoblin.client.run import Run
-from gpugoblin.client.run_checkpoint import Checkpoint, read_checkpoint
+from gpugoblin.client.run_checkpoint import Checkpoint, Reading, read_checkpoint
 from gpugoblin.client.session import Session
 from gpugoblin.client.submitting import input_array
 from gpugoblin.client.train_data import DataSet, data_set, memory_source
@@ -40,6 +40,12 @@ __all__ = ["begin", "train"]
 
 LARGEST_MICRO: Final = 64
 """Examples of a task where nobody says: small enough that several contributors share a batch."""
+
+
+_OTHER_EXAMPLES: Final = (
+    "gpugoblin: {path} read its data with {other}. This run does not, so it starts elsewhere in "
+    "the data and may read examples again; give the same to read on where that one ended."
+)
 
 
 def train(
@@ -125,7 +131,10 @@ def train(
 
     first = examples.first(rows, read)
     made = _captured(model, loss, parameters, first, place)
-    start = _resumed(resume, made, local_steps)
+    reading = Reading(batch, rows, seed, shuffle, local_steps)
+    start = _resumed(resume, made, optimizer, reading)
+    if start is not None and (other := start.read_otherwise(reading)):
+        link.say(_OTHER_EXAMPLES.format(path=start.path or "the run", other=other))
     held = None
     if evaluation is not None:
         held, fixed = _evaluation(
@@ -135,7 +144,8 @@ def train(
         )  # fmt: skip
         made = replace(made, fixed=fixed)
     elif patience or evaluate_every:
-        raise _refused(place, "patience", patience, "it needs evaluation= data")
+        name, value = ("patience", patience) if patience else ("evaluate_every", evaluate_every)
+        raise _refused(place, name, value, "it needs evaluation= data")
     return begin(
         made, examples, optimizer, place=place, steps=steps, batch=batch, rows=rows, name=name,
         start=start, held=held, local=rounds, clip_norm=clip_norm, seed=seed, shuffle=shuffle,
@@ -262,13 +272,13 @@ def _captured(
 
 
 def _resumed(
-    resume: PathLike | Run | None, made: TrainModel, local_steps: int
+    resume: PathLike | Run | None, made: TrainModel, optimizer: Optimizer, reading: Reading
 ) -> Checkpoint | None:
     if resume is None:
         return None
     found = resume.weights() if isinstance(resume, Run) else read_checkpoint(resume)
     found.require(made.tensors)
-    found.require_rounds(local_steps)
+    found.require_state(optimizer, reading)
     return found
 
 

@@ -255,7 +255,7 @@ CODES: dict[str, ErrorCode] = {
         next_step="Choose another name, pass overwrite=True to replace that job, or delete it.",
     ),
     "training_not_finite": ErrorCode(
-        what="At step {step} (the first is 0), {what} is not finite; the weights before it are "
+        what="At {turn} {step} (the first is 0), {what} is not finite; the weights before it are "
         "kept.",
         next_step="Look for NaN in the data and for a rate that is too large; run.load_into(model) "
         "gives the last good weights, and resume= goes on from them.",

@@ -44,6 +44,10 @@ CODES: dict[str, ErrorCode] = {
         what="The training cannot be planned: {reason}.",
         next_step="Describe every input of the loss, and give all data one number of examples.",
     ),
+    "local_steps_too_many": ErrorCode(
+        what="{steps} local steps of this model make a larger graph than one task may have.",
+        next_step="Choose fewer local_steps: about {most} are possible with this model.",
+    ),
     "nothing_trainable": ErrorCode(
         what="The loss depends on no parameter that may be trained.",
         next_step="Give the model parameters with requires_grad=True, and use them in the loss.",

@@ -40,7 +40,7 @@ class Lion(Optimizer):
         require(self, "weight_decay", self.weight_decay >= 0, "0 or more is wanted")
 
     def slots(self, spec: TensorSpec) -> tuple[Slot, ...]:
-        return (Slot("momentum", spec),)
+        return (Slot("mean", spec),)
 
     def shared(self, builder: Builder, step: int, since: int | None = None) -> tuple[int, ...]:
         return (formula(builder, [step], schedule_of(self.rate).write),)

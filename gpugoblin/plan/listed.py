@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from gpugoblin.catalog.building import joined
 from gpugoblin.catalog.spec import Array, TensorSpec
 from gpugoblin.errors import PlanError
 from gpugoblin.graph.builder import GraphBuilder
@@ -57,10 +58,10 @@ class Draft:
         for place in pieces_under(grid, box):
             found[place] = self._cut(self.block(grid, place), grid.box(place), box)
         for axis in range(len(box) - 1, -1, -1):
-            joined: dict[tuple[int, ...], list[int]] = {}
+            together: dict[tuple[int, ...], list[int]] = {}
             for place, value in found.items():
-                joined.setdefault(place[:axis], []).append(value)
-            found = {place: self._join(values, axis) for place, values in joined.items()}
+                together.setdefault(place[:axis], []).append(value)
+            found = {place: joined(self.build, values, axis) for place, values in together.items()}
         return found[()]
 
     def whole(self, grid: Grid) -> int:
@@ -86,9 +87,6 @@ class Draft:
         if all(one == 0 for one in starts) and stops == shape_of(own):
             return value
         return self.add("slice", value, start=starts, stop=stops, step=(1,) * len(own))
-
-    def _join(self, values: list[int], axis: int) -> int:
-        return values[0] if len(values) == 1 else self.build.add("concat", values, axis=axis)
 
 
 @dataclass(frozen=True, slots=True)

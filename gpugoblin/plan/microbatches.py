@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from gpugoblin.catalog.bodies import replay
-from gpugoblin.catalog.building import call, reshaped
+from gpugoblin.catalog.building import call, joined, reshaped
 from gpugoblin.catalog.spec import TensorSpec
 from gpugoblin.errors import PlanError
 from gpugoblin.graph.builder import GraphBuilder
@@ -222,7 +222,7 @@ def _laid_out(
         at += count
     if at != total:
         raise _refuse(f"tensors of {at} elements in a flat one of {total}")
-    return ordered[0] if len(ordered) == 1 else builder.add("concat", ordered, axis=0)
+    return joined(builder, ordered)
 
 
 def loss_graph(loss: Graph, slots: Sequence[Slot]) -> MicroBatch:

@@ -16,6 +16,7 @@ from typing import Final
 
 import numpy as np
 
+from gpugoblin.catalog.building import joined
 from gpugoblin.catalog.formula import Formula
 from gpugoblin.catalog.formula_build import FormulaBuilder
 from gpugoblin.catalog.spec import DTYPES, TensorSpec
@@ -44,8 +45,6 @@ FAN_IN: Final = 16
 its nodes, so 16 of them stay in 16 MiB."""
 
 MOST_BLOBS: Final = 1000
-
-_CONCAT: Final = 64
 
 _SCALARS: Final[Mapping[str, str]] = {
     "add": "add",
@@ -300,10 +299,12 @@ class _Build:
             spec = TensorSpec(held.spec.dtype, shape)
             found[places] = self._combine(held, [self._builder.input(spec) for _ in layers])
         for axis in range(len(under) - 1, -1, -1):
-            joined: dict[tuple[int, ...], list[int]] = {}
+            together: dict[tuple[int, ...], list[int]] = {}
             for places, value in found.items():
-                joined.setdefault(places[:axis], []).append(value)
-            found = {places: self._join(values, axis) for places, values in joined.items()}
+                together.setdefault(places[:axis], []).append(value)
+            found = {
+                places: joined(self._builder, values, axis) for places, values in together.items()
+            }
         return found[()]
 
     def _combine(self, held: Held, values: list[int]) -> int:
@@ -315,12 +316,6 @@ class _Build:
                 else group[0]
                 for group in groups
             ]
-        return values[0]
-
-    def _join(self, values: list[int], axis: int) -> int:
-        while len(values) > 1:
-            groups = [values[at : at + _CONCAT] for at in range(0, len(values), _CONCAT)]
-            values = [self._builder.add("concat", group, axis=axis) for group in groups]
         return values[0]
 
 

@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from gpugoblin.catalog.spec import TensorSpec
 from gpugoblin.errors import GraphError, NodeError, PlanError
+from gpugoblin.graph.check import LIMITS
 from gpugoblin.graph.classes import in_class
 from gpugoblin.graph.ir import Graph
 from gpugoblin.graph.serialize import decode
@@ -228,7 +229,7 @@ def _local_plan(
     stepping = Stepping(
         micro, _optimizer(message), _parameters(message, flat.count), 1, 1, message.clip_norm
     )
-    local = local_graph(stepping, wanted.steps)
+    local = _local_graph(stepping, wanted.steps)
     outer = outer_graph(stepping, local, wanted.shards, Outer(wanted.rate, wanted.momentum))
     carried = (*micro.graph.inputs[:first], flat)
     held = None
@@ -246,6 +247,19 @@ def _local_plan(
         parts=(*((kind, 0) for kind in micro.carried), ("state", 0)), span=wanted.steps,
         evaluation=held,
     )  # fmt: skip
+
+
+def _local_graph(stepping: Stepping, steps: int) -> Graph:
+    """The graph of a task of several steps, refused before it is made where it is too large."""
+    most = LIMITS.nodes // len(local_graph(stepping, 1).nodes)
+    try:
+        if steps <= most:
+            return local_graph(stepping, steps)
+    except GraphError as error:
+        if error.code != "over_limit":
+            raise
+        most = steps // 2  # Something else than nodes, of which every step has as many.
+    raise PlanError("local_steps_too_many", steps=steps, most=most)
 
 
 @dataclass(frozen=True, slots=True)

@@ -171,23 +171,34 @@ def _clipped(builder: GraphBuilder, moved: Sequence[int]) -> list[int]:
         norms.append(reshaped(builder, call(builder, "sqrt", square), (1,)))
     ordered = _sorted(builder, norms)
     middle = ordered[(len(ordered) - 1) // 2]
-    found = []
+    unit, found = number(builder, 1.0), []
     for one, norm in zip(moved, norms, strict=True):
         factor = formula(
-            builder, [norm, middle, number(builder, 1.0)],
-            lambda own, mid, unit: where(own <= mid * CLIP, unit, mid * CLIP / own),
+            builder, [norm, middle, unit],
+            lambda own, mid, full: where(own <= mid * CLIP, full, mid * CLIP / own),
         )  # fmt: skip
         found.append(call(builder, "mul", one, factor))
     return found
 
 
 def _sorted(builder: GraphBuilder, values: Sequence[int]) -> list[int]:
-    """Numbers in rising order, by exchanging neighbors."""
-    found = list(values)
-    for turn in range(len(found)):
-        for at in range(turn % 2, len(found) - 1, 2):
-            pair = found[at : at + 2]
-            found[at : at + 2] = [call(builder, "min", *pair), call(builder, "max", *pair)]
+    """Numbers in rising order: the exchanges of K. Batcher's merging (D. Knuth, *The art of
+    computer programming* 3, 5.2.2, algorithm M)."""
+    found, count = list(values), len(values)
+    top = 1 << max(0, (count - 1).bit_length() - 1)
+    part = top
+    while part:
+        far, first, gap = top, 0, part
+        while True:
+            for at in range(count - gap):
+                if at & part == first:
+                    pair = (found[at], found[at + gap])
+                    found[at] = call(builder, "min", *pair)
+                    found[at + gap] = call(builder, "max", *pair)
+            if far == part:
+                break
+            far, first, gap = far // 2, part, far - part
+        part //= 2
     return found
 
 

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from gpugoblin.catalog.building import call, number, reduced, reshaped
+from gpugoblin.catalog.building import call, joined, number, reduced, reshaped
 from gpugoblin.catalog.spec import TensorSpec
 from gpugoblin.errors import PlanError
 from gpugoblin.graph.builder import GraphBuilder
@@ -180,8 +180,7 @@ def _mean_graph(specs: Sequence[TensorSpec], givers: int, micros: int) -> Graph:
         flat = reshaped(builder, mean, (spec.count,))
         means.append(mean)
         squares.append(reduced(builder, "sum", call(builder, "mul", flat, flat), (0,)))
-    whole = squares[0] if len(squares) == 1 else builder.add("concat", squares, axis=0)
-    return builder.build([*means, whole])
+    return builder.build([*means, joined(builder, squares)])
 
 
 def _verdict(ending: Ending, means: Sequence[tuple[list[int], int]], losses: int) -> Graph:
@@ -195,7 +194,7 @@ def _verdict(ending: Ending, means: Sequence[tuple[list[int], int]], losses: int
     loss = total
     if ending.micros > 1:
         loss = formula(builder, [total], lambda t: t / float(ending.micros))
-    squares = vectors[0] if len(vectors) == 1 else builder.add("concat", vectors, axis=0)
+    squares = joined(builder, vectors)
     norms = call(builder, "sqrt", squares)
     whole = reduced(builder, "sum", squares, (0,))
     one, none = number(builder, 1.0), number(builder, 0.0)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gpugoblin.catalog.building import call, reduced, reshaped
+from gpugoblin.catalog.building import call, joined, reduced, reshaped
 from gpugoblin.catalog.spec import TensorSpec
 from gpugoblin.graph.builder import GraphBuilder
 from gpugoblin.graph.ir import Graph
@@ -174,8 +174,7 @@ def updated(
         found, later = optimizer.update(builder, shared, value, one, own)
         after.append(reshaped(builder, found, (builder.spec(found).count,)))
         kept.extend(reshaped(builder, one, (builder.spec(one).count,)) for one in later)
-    whole = after[0] if len(after) == 1 else builder.add("concat", after, axis=0)
-    return whole, kept
+    return joined(builder, after), kept
 
 
 def norms_of(builder: GraphBuilder, slope: int, parameters: Sequence[Parameter]) -> int:
@@ -185,7 +184,7 @@ def norms_of(builder: GraphBuilder, slope: int, parameters: Sequence[Parameter])
         part = unpacked(builder, slope, one.offset, (TensorSpec("float32", one.shape).count,))
         squares = call(builder, "mul", part, part)
         found.append(reduced(builder, "sum", squares, (0,)))
-    sums = found[0] if len(found) == 1 else builder.add("concat", found, axis=0)
+    sums = joined(builder, found)
     return reshaped(builder, call(builder, "sqrt", sums), (1, len(parameters)))
 
 

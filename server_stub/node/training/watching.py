@@ -93,26 +93,25 @@ class Watcher:
         wanted = message.evaluation
         if wanted is not None and wanted.patience:
             # One round later than its evaluation a score is surely there; until then it waits.
-            words = await self._verdict(job, wanted, results[2], row.done)
+            words = await self._verdict(message, wanted, results[2], row)
         await self._host.handle(partial(_seen, job=job, rounds=last, words=words))
 
     async def _verdict(
-        self, job: str, wanted: EvaluationSubmit, result: ArrayRow, done: int
-    ) -> str:
+        self, message: TrainingSubmit, wanted: EvaluationSubmit, result: ArrayRow,
+        row: rows.TrainingRow,
+    ) -> str:  # fmt: skip
         scored = await self._host.store.read(
-            lambda tx: tx.rows("select start0 from fold where job = ? and array = 2", (job,))
+            lambda tx: tx.rows("select start0 from fold where job = ? and array = 2", (row.job,))
         )
         known = {start for (start,) in scored}
-        count = next((n for n in range(done // wanted.every + 1) if n not in known), 0)
+        count = next((n for n in range(row.done // wanted.every + 1) if n not in known), 0)
         losses = await asyncio.to_thread(_read, result, 0, count)
         found = [float(one) for one in losses]
         for end in range(1, len(found) + 1):
             if no_better(found[:end], wanted.patience, wanted.least):
                 best = int(np.argmin(found[: end - wanted.patience]))
-                return (
-                    f"no better evaluation since step {(best + 1) * wanted.every} "
-                    f"({found[best]:.6g})"
-                )
+                turn = row.first_step + (best + 1) * wanted.every
+                return f"no better evaluation since {_turn(message)} {turn} ({found[best]:.6g})"
         return ""
 
 
@@ -134,8 +133,14 @@ def _not_finite(
     where = [name for name, norm in zip(names, norms, strict=False) if not math.isfinite(norm)]
     shown = ", ".join(where[:3]) + (f" and {len(where) - 3} more" if len(where) > 3 else "")
     return NodeError(
-        "training_not_finite", step=step, what=f"the gradient of {shown}" if where else "the loss"
-    )
+        "training_not_finite", turn=_turn(message), step=step,
+        what=f"the gradient of {shown}" if where else "the loss",
+    )  # fmt: skip
+
+
+def _turn(message: TrainingSubmit) -> str:
+    """What its steps are."""
+    return "step" if message.local is None else "round"
 
 
 def _fail(step: Step, job: str, error: NodeError) -> None:

@@ -3,7 +3,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gpugoblin.catalog.building import call, expression, filled, reduced, reshaped, spread, sum_to
+from gpugoblin.catalog.building import (
+    call,
+    expression,
+    filled,
+    joined,
+    reduced,
+    reshaped,
+    spread,
+    sum_to,
+)
 from gpugoblin.catalog.spec import TensorSpec
 from gpugoblin.graph.builder import GraphBuilder
 from gpugoblin.graph.interpret import interpret
@@ -26,6 +35,17 @@ def test_nothing_is_written_where_nothing_is_to_do() -> None:
     assert reshaped(builder, value, (3, 4)) == value
     assert spread(builder, value, (3, 4)) == value
     assert sum_to(builder, value, (3, 4)) == value
+
+
+@pytest.mark.parametrize("count", [1, 2, 64, 65, 200])
+def test_more_tensors_than_a_node_takes_are_joined(count: int) -> None:
+    builder = GraphBuilder()
+    values = [builder.input(TensorSpec("float32", (2, 1 + n % 3))) for n in range(count)]
+    graph = builder.build([joined(builder, values, axis=1)])
+    rng = np.random.default_rng(count)
+    given = [rng.standard_normal(spec.shape).astype(np.float32) for spec in graph.inputs]
+    (found,) = interpret(graph, given)
+    assert np.array_equal(found, np.concatenate(given, axis=1))
 
 
 def test_short_names() -> None:

@@ -7,8 +7,16 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from gpugoblin.client.run_checkpoint import FORMAT, Checkpoint, read_checkpoint, write_checkpoint
+from gpugoblin.client.run_checkpoint import (
+    FORMAT,
+    Checkpoint,
+    Reading,
+    read_checkpoint,
+    write_checkpoint,
+)
 from gpugoblin.errors import ClientError, StoreError
+from gpugoblin.optim.lion import Lion
+from gpugoblin.optim.sgd import SGD
 from gpugoblin.wire.messages.training import NamedTensor
 
 TENSORS = (
@@ -57,6 +65,44 @@ def test_tensors_of_another_model() -> None:
         with pytest.raises(ClientError) as caught:
             MADE.require(other)
         assert caught.value.code == "checkpoint_misfit"
+
+
+def of(**facts: object) -> Checkpoint:
+    given = {
+        "optimizer": {"kind": "SGD", "rate": 0.1, "momentum": 0.9}, "batch": 24, "micro": 2,
+        "seed": 1, "shuffle": True, "local_steps": 3,
+    }  # fmt: skip
+    return Checkpoint(7, TENSORS, MADE.flat, MADE.state, {**given, **facts})
+
+
+def test_who_reads_on_where_it_ended() -> None:
+    assert of().read_otherwise(Reading(24, 2, 1, True, 3)) == ""
+    assert of().read_otherwise(Reading(12, 2, 1, True, 3)) == "shards=4"
+    assert of().read_otherwise(Reading(12, 1, 2, False, 3)) == "batch=2, seed=1, shuffle=True"
+    # The size of a task decides nothing where it makes one step.
+    assert of(local_steps=1).read_otherwise(Reading(24, 8, 1, True)) == ""
+    assert of(local_steps=1).read_otherwise(Reading(12, 2, 1, True)) == "batch=24"
+
+
+def test_a_state_that_another_optimizer_would_take_for_its_own() -> None:
+    plain = of(local_steps=1)
+    plain.require_state(SGD(0.5, momentum=0.1), Reading(8, 8, 0, False))
+    of().require_state(Lion(), Reading(24, 2, 1, True, 3))
+    cases = [
+        (plain, Lion(), 1, "SGD keeps momentum, Lion as it is given keeps mean"),
+        (plain, SGD(0.1), 1, "SGD as it is given keeps nothing"),
+        (plain, SGD(0.1, momentum=0.9), 3, "local_steps=1, not 3"),
+        (of(), SGD(0.1, momentum=0.9), 1, "local_steps=3, not 1"),
+        (of(local_steps=1, optimizer={"kind": "?"}), SGD(0.1), 1, "not known"),
+        (of(local_steps=1, optimizer=5), SGD(0.1), 1, "not known"),
+        (of(micro=0), SGD(0.1), 3, "how its run read"),
+        (of(seed="a"), SGD(0.1), 3, "how its run read"),
+    ]
+    for checkpoint, optimizer, local_steps, told in cases:
+        with pytest.raises(ClientError) as caught:
+            checkpoint.require_state(optimizer, Reading(24, 2, 1, True, local_steps))
+        assert caught.value.code == "checkpoint_misfit"
+        assert told in caught.value.what
 
 
 def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 
+import msgspec
 import numpy as np
 import pytest
 from rich.console import Console
@@ -29,6 +30,18 @@ def test_a_line_and_a_table() -> None:
     assert "█▁" in target.getvalue()
     assert "<table>" in view._repr_html_()
     assert "loss" not in RunView(INFO, np.zeros(0, np.float32)).line()
+
+
+def test_rounds_of_local_steps_are_called_rounds() -> None:
+    info = msgspec.structs.replace(INFO, local_steps=5, micro=8, batch=80, done=3, steps=4)
+    view = RunView(info, np.array([2.5, 1.25], np.float32))
+    assert ", round 3 of 4, loss 1.25" in view.line()
+    told = dict(view.rows())
+    assert told["round"] == "80 examples in tasks of 40, 5 steps of 8 in each"
+    assert told["weights"] == f"after {info.version} rounds"
+    plain = RunView(msgspec.structs.replace(info, local_steps=1), view.losses)
+    assert ", step 3 of 4, loss 1.25" in plain.line()
+    assert dict(plain.rows())["batch"] == "80 examples in tasks of 8"
 
 
 def test_rounds_are_lines() -> None:

@@ -85,6 +85,55 @@ def test_a_checkpoint_goes_on_bit_for_bit(lab: gg.Session, tmp_path: Path) -> No
         assert rest.weights().step == 8
 
 
+ROUNDS: dict[str, Any] = {
+    "local_steps": 2, "shards": 3, "batch": 4, "micro_batch": None, "numeric_class": "exact",
+}  # fmt: skip
+
+
+def test_rounds_of_local_steps_go_on_bit_for_bit(
+    lab: gg.Session, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = trained(8, name="whole", **ROUNDS).wait(timeout=60)
+    assert whole.losses.shape == (4,)
+    assert whole.losses[-1] < whole.losses[0]
+    assert "round 4 of 4, loss" in str(whole.view())
+    half = trained(4, name="half", **ROUNDS).wait(timeout=60)
+    path = half.checkpoint(tmp_path / "half.safetensors")
+    # The state is the outer step's, whatever the optimizer of the local ones.
+    rest = trained(4, name="rest", resume=path, **ROUNDS).wait(timeout=60)
+    assert np.array_equal(rest.losses, whole.losses[2:])
+    for name, array in rest.weights().named().items():
+        assert np.array_equal(array, whole.weights().named()[name])
+    assert rest.weights().step == 4
+    assert capsys.readouterr().err == ""
+    trained(4, name="fewer", resume=path, **{**ROUNDS, "shards": 2}).wait(timeout=60)
+    assert "half.safetensors read its data with shards=3." in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [({}, ""), ({"seed": 4}, "seed=3"), ({"batch": 4}, "batch=8"), ({"shuffle": False}, "=True")],
+)
+def test_a_run_that_does_not_read_on_says_so(
+    lab: gg.Session, capsys: pytest.CaptureFixture[str], fields: dict[str, Any], told: str
+) -> None:
+    first = trained(2, name="first").wait(timeout=60)
+    trained(1, resume=first, **fields).wait(timeout=60)
+    said = capsys.readouterr().err
+    assert told in said
+    assert bool(said) == bool(told)
+
+
+def test_the_state_of_another_optimizer_is_refused(lab: gg.Session) -> None:
+    first = trained(2, name="first", optimizer=gg.AdamW(1e-2)).wait(timeout=60)
+    for other in (gg.SGD(0.1), gg.SGD(0.1, momentum=0.9), gg.Lion(1e-3), gg.Adafactor(1e-3)):
+        with pytest.raises(ClientError) as caught:
+            trained(1, resume=first, optimizer=other)
+        assert caught.value.code == "checkpoint_misfit"
+        assert f"AdamW keeps mean and square, {type(other).__name__} as" in caught.value.what
+    trained(1, resume=first, optimizer=gg.Adam(1e-3)).wait(timeout=60)
+
+
 def test_evaluation_and_early_stopping(lab: gg.Session) -> None:
     x, y = MODEL.data
     run = trained(
@@ -128,6 +177,16 @@ def test_cancelling_keeps_the_weights(lab: gg.Session) -> None:
         ({"batch": 41}, "training_refused"),
         ({"micro_batch": 3}, "training_refused"),
         ({"patience": 2}, "training_refused"),
+        ({"evaluate_every": 2}, "training_refused"),
+        ({**ROUNDS, "local_steps": 0}, "training_refused"),
+        ({**ROUNDS, "local_steps": 2.0}, "training_refused"),
+        ({**ROUNDS, "local_steps": 1026, "steps": 1026}, "training_refused"),
+        ({**ROUNDS, "shards": 0}, "training_refused"),
+        ({**ROUNDS, "shards": 257}, "training_refused"),
+        ({**ROUNDS, "shards": 6}, "training_refused"),
+        ({**ROUNDS, "steps": 5}, "training_refused"),
+        ({**ROUNDS, "micro_batch": 2}, "training_refused"),
+        ({**ROUNDS, "numeric_class": "float32"}, "training_refused"),
         ({"data": (MODEL.data[0], MODEL.data[1][:-1])}, "data_malformed"),
         ({"data": ()}, "data_malformed"),
         ({"data": (MODEL.data[0], np.full(40, np.nan, np.float32))}, "data_not_finite"),

@@ -124,6 +124,14 @@ def test_the_outer_step_is_nesterovs_on_the_trimmed_mean(
     assert norms.shape == (1, 2)
 
 
+def test_as_many_shards_as_may_be_asked_for_are_one_task() -> None:
+    given = [np.full(4, 1.0 + shard, np.float32) for shard in range(256)]
+    zeros = np.zeros(4, np.float32)
+    _, heavy, _, _ = outer(given, zeros, zeros)
+    # The middle one moved by 128: nobody by more than twice of it, and the ends are left out.
+    np.testing.assert_allclose(heavy, np.full(4, np.arange(2, 256).mean()), rtol=1e-3)
+
+
 def test_one_shard_that_runs_away_does_not_move_the_weights_far() -> None:
     zeros = np.zeros(4, np.float32)
     honest = [np.full(4, 1e-2, np.float32) for _ in range(4)]
@@ -188,6 +196,15 @@ def test_a_batch_is_that_of_a_round() -> None:
     with pytest.raises(PlanError) as caught:
         make_plan(message(batch=16), SPECS)
     assert caught.value.code == "batch_not_divisible"
+
+
+@pytest.mark.parametrize("steps", [700, 1024])
+def test_more_steps_than_one_task_has_room_for_are_refused(steps: int) -> None:
+    with pytest.raises(PlanError) as caught:
+        make_plan(message(1, local=LocalRounds(steps, 1), batch=steps * ROWS), SPECS)
+    assert caught.value.code == "local_steps_too_many"
+    most = int(caught.value.next_step.split("about ")[1].split()[0])
+    assert 100 < most < steps
 
 
 def test_blocks_that_are_all_zeros_stay_so() -> None:

@@ -79,6 +79,22 @@ def test_means_are_written_and_counts_are_the_first_ones() -> None:
         assert np.array_equal(one, two)
 
 
+def test_the_verdict_sees_more_tensors_than_one_node_joins() -> None:
+    """Large tensors are stepped one by one."""
+    count, made = 70, RoundItems()
+    givers = tuple((Source("data", 0, place),) for place in range(count))
+    loss = (Source("data", 1, 0),)
+    many = Ending(
+        SGD(1.0), None, 1, (PAIR,) * count, ("weight",) * count, givers, loss, LOSS, (), count
+    )
+    write_end(many, made, Limits(PAIR.nbytes * 16))
+    (verdict,) = [item for item in made.items if item.series]
+    squares = [np.array([place**2], np.float32) for place in range(count)]
+    _, norms, told = interpret(verdict.graph, [np.array(1.0, np.float32), *squares])
+    np.testing.assert_allclose(norms, [np.arange(count)], rtol=1e-6)
+    assert told.tolist() == [1.0, 1.0]
+
+
 def test_a_tensor_without_gradient_is_named() -> None:
     with pytest.raises(PlanError, match="weight"):
         write_end(ending(1, 0), RoundItems(), Limits(1 << 20))

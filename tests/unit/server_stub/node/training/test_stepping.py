@@ -5,16 +5,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gpugoblin.catalog.spec import Array
+from gpugoblin.catalog.building import call, reduced
+from gpugoblin.catalog.spec import Array, TensorSpec
+from gpugoblin.graph.builder import GraphBuilder
 from gpugoblin.graph.interpret import interpret
 from gpugoblin.optim.adafactor import Adafactor
 from gpugoblin.optim.adam import AdamW
 from gpugoblin.optim.sgd import SGD
 from gpugoblin.optim.step import Optimizer
-from gpugoblin.plan.microbatches import micro_batch
+from gpugoblin.plan.microbatches import Slot, micro_batch
 from server_stub.node.training.stepping import (
     Parameter,
     Stepping,
+    added,
     mean_of,
     state_specs,
     step_graph,
@@ -37,6 +40,29 @@ def stepped(
     state = [np.zeros(spec.shape, np.float32) for spec in state_specs(stepping)]
     given = [WEIGHTS, *state, np.array([4], np.int64), *losses, *slopes]
     return interpret(step_graph(stepping), given)
+
+
+@pytest.mark.parametrize("optimizer", [SGD(0.1), Adafactor(1e-2)])
+def test_a_model_of_more_tensors_than_one_node_joins(optimizer: Optimizer) -> None:
+    """150 tensors: a transformer of twelve layers has as many."""
+    count, builder = 150, GraphBuilder()
+    x = builder.input(TensorSpec("float32", (4, 2)))
+    values = [builder.input(TensorSpec("float32", (2,))) for _ in range(count)]
+    total = added(builder, values)
+    loss = reduced(builder, "mean", call(builder, "mul", x, total), (0, 1), keepdims=False)
+    slots = [Slot("data"), *(Slot("parameter", 0, 2 * place) for place in range(count))]
+    micro = micro_batch(builder.build([loss]), slots)
+    given = RNG.standard_normal((4, 2)).astype(np.float32)
+    weights = RNG.standard_normal(2 * count).astype(np.float32)
+    one, slope = interpret(micro.graph, [weights, given])
+    np.testing.assert_allclose(slope, np.tile(given.sum(0) / 8, count), rtol=1e-5)
+    parameters = tuple(Parameter(2 * place, (2,)) for place in range(count))
+    stepping = Stepping(micro, optimizer, parameters, 1, 1, 1.0)
+    state = [np.zeros(spec.shape, np.float32) for spec in state_specs(stepping)]
+    number = np.array([0], np.int64)
+    after, *_, norms = interpret(step_graph(stepping), [weights, *state, number, one, slope])
+    assert (np.sign(weights - after) == np.sign(slope)).all()
+    np.testing.assert_allclose(norms[0], np.full(count, np.linalg.norm(slope[:2])), rtol=1e-5)
 
 
 @pytest.mark.parametrize("clip_norm", [None, 0.25])

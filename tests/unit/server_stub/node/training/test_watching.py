@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from gpugoblin.graph.serialize import encode
 from gpugoblin.plan.order import Order
 from gpugoblin.wire.messages.job import JobInfo
-from gpugoblin.wire.messages.training import EvaluationSubmit, GraphSlot
+from gpugoblin.wire.messages.training import EvaluationSubmit, GraphSlot, LocalRounds
 from server_stub.node.training.watching import no_better
 from tests.helpers.lab import Lab
 from tests.helpers.node import LabNode
@@ -62,7 +63,7 @@ def test_the_last_step_is_looked_at_too(short_path: Path) -> None:
         assert (job.state, job.error_code) == ("failed", "training_not_finite")
 
 
-def stopping(lab: Lab, rate: float, steps: int) -> JobInfo:
+def stopping(lab: Lab, rate: float, steps: int, **fields: Any) -> JobInfo:
     x, y = MODEL.data
     held = EvaluationSubmit(
         encode(linear_loss(4)),
@@ -70,18 +71,28 @@ def stopping(lab: Lab, rate: float, steps: int) -> JobInfo:
         (lab.file(x[:8], "hx.npy").array, lab.file(y[:8], "hy.npy").array),
         every=2, patience=2, least=1e-3,
     )  # fmt: skip
-    return lab.wait(submit(lab, Linear(rate=rate), steps=steps, evaluation=held))
+    return lab.wait(submit(lab, Linear(rate=rate), steps=steps, evaluation=held, **fields))
 
 
-def test_a_training_ends_early_and_keeps_its_weights(short_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({}, "step 2 "),
+        ({"first_step": 7}, "step 9 "),
+        ({"local": LocalRounds(1, 2), "numeric_class": "exact"}, "round 2 "),
+    ],
+)
+def test_a_training_ends_early_and_keeps_its_weights(
+    short_path: Path, fields: dict[str, Any], told: str
+) -> None:
     with LabNode(short_path) as node, Lab(node, short_path) as lab:
-        job = stopping(lab, 1e-7, 40)
+        job = stopping(lab, 1e-7, 40, **fields)
         assert job.state == "done"
         info = training_info(lab, job)
-        assert "no better evaluation since step 2" in info.ended_early
+        assert f"no better evaluation since {told}" in info.ended_early
         assert 6 <= info.done < 40
         assert job.tasks == job.used
-        assert info.versions == (info.done,)
+        assert info.versions == (info.first_step + info.done,)
 
 
 def test_a_training_that_gets_better_goes_on(short_path: Path) -> None:
