@@ -282,6 +282,11 @@ CODES: dict[str, ErrorCode] = {
         what="Not every part of the region {start} to {stop} is verified yet.",
         next_step="Read it again later, or wait for the job.",
     ),
+    "result_damaged": ErrorCode(
+        what="In the region {start} to {stop} of {path} is not what was verified any more: the lab"
+        " node's disk damaged it. {tasks} tasks are computed again.",
+        next_step="Wait for the job, then read again; `gpugoblin node fsck` looks at everything.",
+    ),
     "region_invalid": ErrorCode(
         what="The region {start} to {stop} does not lie in an array of shape {shape}.",
         next_step="Correct the region.",

@@ -1,7 +1,8 @@
 """Results on their way to the researcher: verified regions, and small outputs as containers.
 
 Owns: the rule that no unverified byte leaves: a region is served when every task that covers it is
-used. Small boxes are read here in a thread; large ones are packed by a worker and streamed.
+used, and its parts are still what was verified (`soundness`). Small boxes are read here in a
+thread; large ones are packed by a worker and streamed.
 """
 
 from __future__ import annotations
@@ -107,7 +108,8 @@ async def region(
     """The bytes of a region, C order, little-endian.
 
     Raises:
-        NodeError: `region_invalid`, `region_not_verified`, `array_incomplete`, `result_collected`.
+        NodeError: `region_invalid`, `region_not_verified`, `array_incomplete`, `result_collected`,
+            `result_damaged`.
     """
     box = _checked(row, start, stop)
     await _note_read(node, row)
@@ -122,6 +124,7 @@ async def region(
     # The array may have been given its final name in between: look at its row again.
     fresh = await node.store.read(lambda tx: arrays.of_owner(tx, row.owner, row.id))
     retention.require_kept(fresh)
+    await node.sound.require(node, fresh, box)
     file, place = array_file(fresh), Box(start, stop)
     if nbytes <= SMALL_BYTES:
         data = await asyncio.to_thread(files.read_box, file, place)
@@ -141,7 +144,8 @@ async def container(node: Node, job: str, number: int) -> Response:
     """One output of a finished job as a safetensors container with the tensor `output`.
 
     Raises:
-        NodeError: `job_not_done`, `unknown_array`, `output_too_large`, `result_collected`.
+        NodeError: `job_not_done`, `unknown_array`, `output_too_large`, `result_collected`,
+            `result_damaged`.
     """
     info = await node.store.read(lambda tx: jobs.info(tx, job))
     if info.state != "done":
@@ -153,6 +157,7 @@ async def container(node: Node, job: str, number: int) -> Response:
     await _note_read(node, row)
     if row.nbytes > node.settings.max_output_bytes:
         raise NodeError("output_too_large", nbytes=row.nbytes, limit=node.settings.max_output_bytes)
+    await node.sound.require(node, row, Region((0,) * len(row.shape), row.shape))
     entry = {
         "dtype": CONTAINER_DTYPES[row.dtype], "shape": list(row.shape),
         "data_offsets": [0, row.nbytes],

@@ -32,6 +32,7 @@ from server_stub.node.executors.ray_checks import RayChecks
 from server_stub.node.executors.ray_link import Link
 from server_stub.node.planning import Planner
 from server_stub.node.settings import NodeSettings
+from server_stub.node.soundness import Soundness
 from server_stub.node.state import (
     arrays,
     blobs,
@@ -128,6 +129,7 @@ class Node:
         self.desk = Desk(clock.monotonic_s)
         self.work.run = Judging(self, self.desk, pool, self.work.run).run
         self.revoked: frozenset[str] = frozenset()
+        self.sound = Soundness(clock.monotonic_s)
         self.watcher = Watcher(self)
         self.summaries = Summaries(store)
         self._changes: dict[str, asyncio.Event] = {}

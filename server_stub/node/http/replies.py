@@ -58,6 +58,7 @@ STATUS: Final = {
     "unknown_lease": 404,
     "blob_missing": 404,
     "region_not_verified": 409,
+    "result_damaged": 409,
     "job_name_taken": 409,
     "job_not_done": 409,
     "job_not_kept": 409,
