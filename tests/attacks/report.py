@@ -12,7 +12,25 @@ from typing import Final
 from tests.attacks.inside import every
 from tests.attacks.inside.table import ROWS, Row
 
-__all__ = ["STUDIED", "page"]
+__all__ = ["DOORS", "STUDIED", "page"]
+
+DOORS: Final[dict[str, dict[str, str]]] = {
+    "software": {
+        "data_made_code": (
+            "makes machine code of kernels: it is written first, closed for writing, then run; "
+            "memory that is both, or code out of a file, stays refused"
+        ),
+    },
+    "drm": {},
+    "nvidia": {
+        "command_to_a_device": "commands of its driver on any descriptor; its nodes alone answer",
+        "reopen_the_inputs_for_writing": (
+            "opens its nodes anew for each mapping; a second opening of the inputs cannot be "
+            "written to, which their seal refuses"
+        ),
+    },
+}
+"""What opens behind the walls of a card's engine, by the policy of its driver, and why."""
 
 STUDIED: Final[dict[str, str]] = {
     "TCP to the host and outside, UDP, IPv6": (
@@ -145,8 +163,12 @@ def page() -> str:
         "are attacks.\n\n"
         "The wall is the one that answers first. `seccomp`: the first filter; `stage two`: the "
         "second one, which stands\nwhile tasks are computed; `mounts`, `namespaces`, `landlock`, "
-        "`limits` and the `seals` of shared memory.\nOther walls stand behind it.\n"
+        "`limits` and the `seals` of shared memory.\nOther walls stand behind it.\n\n"
+        "The engine of a graphics card is given what its driver needs, and is attacked the same "
+        "way; where NVIDIA's filter\nlets a file be opened for writing, Landlock or the mounts "
+        "refuse it. What opens there and nowhere else:\n\n"
     )
+    text += _table(("driver", "attack", "what it is"), _doors())
     text += "\n## The study from which the walls were planned\n\nIt made 131 attempts of these "
     text += f"kinds. The {len(ROWS) - len(studied)} attacks that are in no line are of our own.\n\n"
     text += _table(("kind", "attacks"), [(kind, _code(names.split())) for kind, names in
@@ -167,6 +189,14 @@ def page() -> str:
     return text
 
 
+def _doors() -> list[tuple[str, ...]]:
+    return [
+        (policy, _code([name]), why)
+        for policy, doors in DOORS.items()
+        for name, why in (doors.items() if doors else [("", "nothing")])
+    ]
+
+
 def _end(row: Row) -> str:
     answers = f" ({', '.join(row.answers)})" if row.answers else ""
     limit = f" of {row.limit} {_UNITS[_file(row)]}" if row.expected == "bounded" else ""
@@ -178,7 +208,7 @@ def _file(row: Row) -> str:
 
 
 def _code(names: list[str]) -> str:
-    return ", ".join(f"`{name}`" for name in names)
+    return ", ".join(f"`{name}`" for name in names if name)
 
 
 def _table(heads: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:

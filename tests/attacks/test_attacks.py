@@ -21,7 +21,7 @@ import pytest
 from app.host.card_access import access_to
 from app.sandbox.spec import CardAccess, CardPolicy, Level, Runtime
 from gpugoblin.units import MIB
-from tests.attacks.report import STUDIED
+from tests.attacks.report import DOORS, STUDIED
 from tests.helpers.software_card import only_hardware
 
 from .conftest import Answer, Subject
@@ -129,11 +129,7 @@ def test_engine_is_proven_before_and_after_the_attacks(shared: Subject) -> None:
     assert shared.process.attest().level == "full"
 
 
-OPEN_FOR_SOFTWARE = {
-    # A driver that computes on the processor makes machine code of kernels: it is written first,
-    # closed for writing, then run. Memory that is both, or code out of a file, stays refused.
-    "data_made_code",
-}
+OPEN_FOR_SOFTWARE = frozenset(DOORS["software"])
 
 
 def test_a_software_card_opens_one_door_and_no_other(
@@ -166,17 +162,8 @@ def _hardware(policy: CardPolicy) -> CardAccess:
     )
 
 
-OPEN_FOR_NVIDIA = {
-    # Commands of its driver, on any descriptor; only its nodes answer them.
-    "command_to_a_device",
-    # It opens its nodes anew for each mapping. A second opening of the inputs cannot be written to:
-    # `change_the_inputs_through_a_second_opening` is refused by their seal.
-    "reopen_the_inputs_for_writing",
-}
-
-
 @pytest.mark.parametrize(
-    ("policy", "doors"), [("drm", frozenset[str]()), ("nvidia", frozenset(OPEN_FOR_NVIDIA))]
+    ("policy", "doors"), [(policy, frozenset(DOORS[policy])) for policy in ("drm", "nvidia")]
 )
 def test_a_hardware_card_opens_its_own_doors_and_no_other(
     runtime: Runtime, bait: Mapping[str, Any], policy: CardPolicy, doors: frozenset[str]
@@ -191,8 +178,8 @@ def test_the_card_of_this_machine_opens_its_own_doors_and_no_other(
     runtime: Runtime, bait: Mapping[str, Any]
 ) -> None:
     card = access_to(only_hardware().cards[0], 256 * MIB)
-    doors = OPEN_FOR_NVIDIA if card.policy == "nvidia" else set[str]()
-    wrong, opened, mounts = _opened(runtime, bait, card, frozenset(doors))
+    doors = frozenset(DOORS[card.policy])
+    wrong, opened, mounts = _opened(runtime, bait, card, doors)
     if "/dev/nvidiactl" in card.nodes:
         wrong.pop("open_nvidia_control", None)  # its own node: the driver answers
     assert (wrong, opened) == ({}, doors)

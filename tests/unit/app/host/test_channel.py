@@ -12,10 +12,13 @@ import pytest
 from app.engine.protocol import (
     FRAME_BYTES,
     Done,
+    Exported,
     Failed,
     Log,
+    Lost,
     Ping,
     Pong,
+    Prepared,
     Progress,
     Ready,
     Refused,
@@ -31,7 +34,7 @@ VALID = tuple(
     for message in (
         Ready("b", "d", "cpu", "a" * 64, "c" * 64, 2, {"net": True, "abi": 6, "level": "full"}),
         Pong(2), Done(0.5, 4096), Refused("does_not_fit", 10), Failed("index_out_of_range", 1),
-        Log("a line"), Progress(0.25),
+        Log("a line"), Progress(0.25), Prepared(True), Exported(64), Lost(("0123456789abcdef",)),
     )
 )  # fmt: skip
 
