@@ -78,7 +78,7 @@ class CardEngine:
         pool: for hashing and decrypting.
         keep: given each result before its `EngineDone` is posted.
         is_partial: the card serves a part of the catalog, so a task that it does not serve says
-            nothing against the lab.
+            nothing against the lab, nor against the card, which is lent on.
         proof, warm: what each engine must show before its first task, and what comes before it.
         checkup: what a running engine is asked between tasks.
         failed: told a wrong answer to that, and a loss of the card; blocks, called on `pool`.
@@ -176,7 +176,7 @@ class CardEngine:
             call.add_done_callback(_close_started)
             raise
         except GoblinError as error:
-            self._is_starting = False
+            self._is_starting, self._start_call = False, None
             self._tell_refusal(error)
             return
         self._is_starting = False
@@ -184,6 +184,7 @@ class CardEngine:
         if self._is_stopping:
             engine.stop()
         self._engine, self.refusal = engine, None
+        self._start_call = None
         self._duty.attach(engine)
         self._residency = Residency(engine.inputs)
         asyncio.get_running_loop().add_reader(engine.fileno(), self._poll)
@@ -224,8 +225,11 @@ class CardEngine:
         self._duty.set(percent)
 
     def pids(self) -> tuple[int, ...]:
-        """The engine's processes, from any thread; empty when it does not run."""
-        engine = self._engine
+        """The engine's processes, from any thread, also while it starts and shows what it knows:
+        nobody may take it for somebody else's. Empty when it does not run."""
+        engine, starting = self._engine, self._start_call
+        if engine is None and starting is not None:
+            engine = starting.engine
         return () if engine is None else engine.pids
 
     # -- tasks -----------------------------------------------------------------------------
@@ -330,18 +334,19 @@ class CardEngine:
         if engine is None:
             return
         for event in engine.poll():
+            if isinstance(event, Died):
+                self._bury(engine, event)
+                return
+            if self._fault is not None:  # nothing of it is used any more; its end is still to come
+                continue
             if isinstance(event, (Done, Refused, Failed)) and event.task in self._checkup:
                 self._fault = self._checkup.judge(engine, event)
-                if self._fault is not None:  # nothing of it is used any more
+                if self._fault is not None:
                     engine.stop()
-                    break
             elif isinstance(event, Done):
                 self._copy(engine, event)
             elif isinstance(event, (Refused, Failed)):
                 self._not_done(engine, event)
-            elif isinstance(event, Died):
-                self._bury(engine, event)
-                return
         if self._timer is not None:
             self._timer.cancel()
         loop = asyncio.get_running_loop()
@@ -379,10 +384,15 @@ class CardEngine:
         if running.lease in self._dropped:
             self._dropped.discard(running.lease)
         else:
-            is_nonsense = isinstance(event, Refused) and event.code not in self._harmless
+            is_refused = isinstance(event, Refused)
+            is_unfit = is_refused and event.code in self._harmless
             self._post(
                 TaskRefused(
-                    card=self.card, lease=running.lease, code=event.code, is_nonsense=is_nonsense
+                    card=self.card,
+                    lease=running.lease,
+                    code=event.code,
+                    is_nonsense=is_refused and not is_unfit,
+                    is_unfit=is_unfit,
                 )
             )
 

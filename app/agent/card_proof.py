@@ -31,6 +31,16 @@ LIES: Final = frozenset({"card_lied", "card_broken"})
 
 MOST_REFUSED: Final = 64
 
+SUSPICION_S: Final = 86400.0
+"""How long kernels are suspected that ran when the card was lost. Games, a sleep and a new driver
+lose cards too: what was lost long ago says nothing about the kernel that runs now."""
+
+MOST_UNTAKEN: Final = 2
+"""After so many files that its driver did not take back a card starts cold."""
+
+GONE: Final = ("engine_died", "engine_silent")
+"""Ends of an engine over what it was asked about its kernels."""
+
 Look = Callable[[], None]
 
 
@@ -92,8 +102,8 @@ class CardProof:
             calibrate(engine, look)
             data = _exported(engine, look)
         finally:
-            plan.host(None)
             engine.close()
+            plan.host(None)  # when it is gone: until then the card is used by it
         compiled = plan.store.keep(self._identity, data)
         self._change(warmed=plan.driver, compiled=compiled)
 
@@ -125,7 +135,8 @@ class CardProof:
         data = None
         if self._warm_up is not None and known.compiled and not is_warming:
             data = self._warm_up.store.load(self._identity, known.compiled)
-        if not (known.refused or known.suspects or data):
+        alone = _suspects(known, self._clock.wall_s())
+        if not (known.refused or alone or data):
             return
         slot = None
         if data:
@@ -133,13 +144,25 @@ class CardProof:
             with engine.inputs.view(slot) as view:
                 view[:] = data
         try:
-            engine.prepare(known.refused, known.suspects, slot)
+            engine.prepare(known.refused, alone, slot)
             accepted = heard(engine, (Prepared,), look).accepted
+        except EngineError as error:
+            if data and error.code in GONE:
+                self._not_taken(known)
+            raise
         finally:
             if slot is not None:
                 engine.inputs.free(slot)
-        if data and not accepted:  # of another card or driver: made again at the next start
-            self._change(warmed="", compiled="")
+        if data and not accepted:
+            self._not_taken(known)
+        elif data and known.untaken:
+            self._change(untaken=0)
+
+    def _not_taken(self, known: CardRecord) -> None:
+        """Of another driver of the same name, or one that cannot: made again, but not for ever."""
+        untaken = known.untaken + 1
+        warmed = known.warmed if untaken >= MOST_UNTAKEN else ""
+        self._change(warmed=warmed, compiled="", untaken=untaken)
 
     # -- faults --------------------------------------------------------------------------------
 
@@ -152,7 +175,10 @@ class CardProof:
         elif error.code == "card_lost":
             kernels = error.fields.get("kernels", ())
             names = tuple(map(str, kernels)) if isinstance(kernels, tuple) else ()
-            self._records.change(self._identity, self._key, lambda old: _after_loss(old, names))
+            now_s = self._clock.wall_s()
+            self._records.change(
+                self._identity, self._key, lambda old: _after_loss(old, names, now_s)
+            )
 
     def _change(self, **fields: float | str) -> None:
         self._records.change(
@@ -160,18 +186,29 @@ class CardProof:
         )
 
 
-def _after_loss(old: CardRecord, kernels: tuple[str, ...]) -> CardRecord:
+def _suspects(record: CardRecord, now_s: float) -> tuple[str, ...]:
+    return record.suspects if 0.0 <= now_s - record.suspected_s <= SUSPICION_S else ()
+
+
+def _after_loss(old: CardRecord, kernels: tuple[str, ...], now_s: float) -> CardRecord:
     """A kernel that was suspected, ran by itself, and lost the card again is not used any more. Of
     several that ran side by side each is suspected, and runs by itself from now on."""
-    if len(kernels) == 1 and kernels[0] in old.suspects:
+    if not kernels:
+        return old
+    if len(kernels) == 1 and kernels[0] in _suspects(old, now_s):
         refused = tuple(dict.fromkeys((*old.refused, *kernels)))[-MOST_REFUSED:]
         return msgspec.structs.replace(old, refused=refused, suspects=())
-    return msgspec.structs.replace(old, suspects=kernels[:MOST_REFUSED] or old.suspects)
+    return msgspec.structs.replace(old, suspects=kernels[:MOST_REFUSED], suspected_s=now_s)
 
 
 def _exported(engine: Engine, look: Look) -> bytes:
     """What an engine that warms up has compiled; empty where its driver gives nothing."""
     slot = engine.outputs.allocate(min(MOST_BYTES, engine.outputs.size_bytes // 2))
     engine.export(slot)
-    nbytes = heard(engine, (Exported,), look).nbytes
+    try:
+        nbytes = heard(engine, (Exported,), look).nbytes
+    except EngineError as error:
+        if error.code not in GONE:
+            raise
+        return b""  # its driver cannot: the card is lent all the same, and starts cold
     return bytes(engine.outputs.view(slot)[: min(nbytes, slot.nbytes)])

@@ -37,9 +37,11 @@ class CardRecord(Struct, frozen=True, forbid_unknown_fields=True):
         proven_s: when it gave every known answer (wall clock); 0 for never, or not since a fault.
         fault, fix: what was wrong the last time, for people; empty where nothing was.
         suspects: kernels that ran when the card was lost; each runs by itself from then on.
+        suspected_s: when that was (wall clock).
         refused: kernels of which it is known that they lose it; they are not run.
         warmed: the driver, as it is found before an engine starts, that kernels were compiled for.
         compiled: the hash of the file in which these are kept; empty where the driver keeps none.
+        untaken: how many such files in a row the driver did not take back.
     """
 
     key: _Words = ""
@@ -50,6 +52,8 @@ class CardRecord(Struct, frozen=True, forbid_unknown_fields=True):
     refused: _Names = ()
     warmed: _Words = ""
     compiled: _Words = ""
+    suspected_s: float = 0.0
+    untaken: Annotated[int, Meta(ge=0)] = 0
 
 
 class _Kept(Struct, frozen=True, forbid_unknown_fields=True):
@@ -74,9 +78,8 @@ class CardRecords:
         self._cards = {} if self._path is None else _read(self._path)
 
     def of(self, identity: str) -> CardRecord:
-        """What is remembered, whatever the driver was."""
-        with self._lock:
-            return self._cards.get(identity, CardRecord())
+        """What is remembered, whatever the driver was. Never waits for the disk."""
+        return self._cards.get(identity, CardRecord())
 
     def known(self, identity: str, key: str) -> CardRecord:
         """What is remembered under this key; a fresh record where it is another one."""
@@ -94,10 +97,11 @@ class CardRecords:
             old = self._cards.get(identity, CardRecord())
             new = change(old if old.key == key else CardRecord(key))
             if new != old:
-                self._cards.pop(identity, None)
-                self._cards[identity] = new  # the latest is last, the oldest goes first
-                while len(self._cards) > MOST_CARDS:
-                    del self._cards[next(iter(self._cards))]
+                cards = {name: card for name, card in self._cards.items() if name != identity}
+                cards[identity] = new  # the latest is last, the oldest goes first
+                while len(cards) > MOST_CARDS:
+                    del cards[next(iter(cards))]
+                self._cards = cards  # at once: `of` is asked meanwhile
                 self._write()
             return new
 

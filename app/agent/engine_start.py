@@ -63,6 +63,8 @@ class EngineStart:
         self._proof = proof
         self._rates = rates
         self._is_called_off = threading.Event()
+        self.engine: Engine | None = None
+        """What was made, while it starts and after. From any thread."""
 
     def call_off(self) -> None:
         """The engine is not wanted any more: the call ends soon, and its engine with it."""
@@ -81,6 +83,7 @@ class EngineStart:
         self._warm(self._look)
         self._look()
         engine = self._make()
+        self.engine = engine
         try:
             ready = await_ready(engine, self._look)
             self._proof(engine, self._look)
@@ -88,6 +91,7 @@ class EngineStart:
             self._look()
         except BaseException:
             engine.close()
+            self.engine = None
             raise
         return Started(engine, ready, rates)
 

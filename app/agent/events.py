@@ -204,12 +204,14 @@ class TaskRefused(_Event, frozen=True):
     """The engine refused a task before or while computing it and lives on.
 
     `is_nonsense`: the task itself is malformed, so the lab is at fault and not the card.
+    `is_unfit`: the task is well, and so is the card, which lacks memory or a kernel for it.
     """
 
     card: int
     lease: LeaseId
     code: str
     is_nonsense: bool = False
+    is_unfit: bool = False
 
 
 class SubmitDeferred(_Event, frozen=True):

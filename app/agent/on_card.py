@@ -83,7 +83,7 @@ def task_refused(model: Model, event: TaskRefused, output: Output) -> None:
     if lease is None or lease.stage != "submitted":
         return
     _undefer(model, event.card)
-    if event.code == "does_not_fit":
+    if event.is_unfit:
         give_back(lease, "does_not_fit", output, code=event.code)
         return
     give_back(lease, "engine_failed", output, code=event.code)

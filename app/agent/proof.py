@@ -36,10 +36,13 @@ class Asked:
     def judge(self, engine: Engine, event: Done | Refused | Failed) -> EngineError | None:
         """What is wrong with the answer; None where nothing is.
 
-        A refusal says that the engine does not serve the case, which is no lie.
+        A refusal says that the engine does not serve the case, which is no lie. No more is it that
+        it had no memory for it: somebody else has that.
         """
         driver = "" if engine.ready is None else engine.ready.driver
         if isinstance(event, Refused) and not _is_broken(event):
+            return None
+        if isinstance(event, Failed) and event.code == "out_of_memory":
             return None
         if not isinstance(event, Done):
             return EngineError(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import re
 import secrets
 import stat
 from pathlib import Path
@@ -41,6 +42,8 @@ __all__ = [
 S = TypeVar("S", bound=Struct)
 
 _MAX_FILE_BYTES: Final = 1024 * 1024
+_PARTIAL: Final = re.compile(r"\.[a-z0-9.-]+\.[0-9a-f]{8}")
+"""How `write_kept` names what is not whole yet."""
 
 
 class Enrolment(Struct, frozen=True, forbid_unknown_fields=True):
@@ -120,6 +123,7 @@ class State:
         self.directory = own_directory(directory)
         self.settings_revision = 0
         self._lock = _lock(directory / "agent.lock")
+        _sweep(directory)
 
     def close(self) -> None:
         """Lets the next agent in."""
@@ -244,6 +248,14 @@ def write_kept(path: Path, value: Struct | bytes) -> None:
     except OSError as cause:
         partial.unlink(missing_ok=True)
         raise AgentError("state_unwritable", path=path, reason=cause.strerror) from cause
+
+
+def _sweep(directory: Path) -> None:
+    """Removes what `write_kept` was killed over; for whoever holds the directory's lock."""
+    for path in directory.glob(".*"):
+        if _PARTIAL.fullmatch(path.name) and path.is_file() and not path.is_symlink():
+            with contextlib.suppress(OSError):  # it is in nobody's way
+                path.unlink()
 
 
 def read_kept(path: Path, kind: type[S]) -> S | None:

@@ -88,6 +88,11 @@ class FromEngine:
         self._due = answer
 
     @property
+    def is_asked(self) -> bool:
+        """Is such a question open?"""
+        return self._due is not None
+
+    @property
     def ping_pending(self) -> bool:
         return self._ping is not None
 
@@ -115,6 +120,8 @@ class FromEngine:
                 raise _lied(f"{type(message).__name__} without its question")
             self._due = None
         elif isinstance(message, Lost):
+            if not self.outstanding:
+                raise _lied("Lost while no task runs")
             self._is_lost = True
         elif isinstance(message, Pong):
             if self._ping != message.token:

@@ -21,6 +21,7 @@ from gpugoblin.errors import EngineError
 from gpugoblin.units import MIB
 
 __all__ = [
+    "AT_ONCE",
     "BODY_BYTES",
     "FRAME_BYTES",
     "HEADER_BYTES",
@@ -101,6 +102,10 @@ RefusalCode = Literal["does_not_fit", "graph_malformed", "class_unsupported", "s
 FailureCode = Literal[
     "index_out_of_range", "out_of_memory", "cancelled", "arithmetic", "kernel_failed"
 ]
+
+
+AT_ONCE: Final = "at_once"
+"""Detail of `does_not_fit`: the card gives no single piece of `needed_bytes`."""
 
 
 class Place(Struct, frozen=True, forbid_unknown_fields=True, array_like=True):

@@ -25,6 +25,7 @@ from app.engine.context import Cancelled, Context, KernelError
 from app.engine.dialogue import FromParent, Rate
 from app.engine.pool import Pool
 from app.engine.protocol import (
+    AT_ONCE,
     FRAME_BYTES,
     LOG_PER_S,
     MOST_KERNELS,
@@ -219,10 +220,18 @@ class Session:
         if place is not None and place.offset + place.nbytes <= self._arenas.inputs.size:
             lying = self._arenas.inputs[place.offset : place.offset + place.nbytes]
             compiled = lying.tobytes()
-        return self._backend.prepare(message.refused, message.alone, compiled)
+        try:
+            return self._backend.prepare(message.refused, message.alone, compiled)
+        except GoblinError as error:  # the driver fails at what it has written: it starts cold
+            self._log(str(error))
+            return False
 
     def _export(self, place: Place) -> int:
-        data = self._backend.export() if isinstance(self._backend, KernelKeeper) else b""
+        try:
+            data = self._backend.export() if isinstance(self._backend, KernelKeeper) else b""
+        except GoblinError as error:
+            self._log(str(error))
+            return 0
         if not data or len(data) > place.nbytes:
             return 0
         if place.offset + len(data) > self._arenas.outputs.size:
@@ -298,6 +307,8 @@ class Session:
             if isinstance(error, GoblinError):
                 self._end_if_lost(error)
             code, detail = "kernel_failed", type(error).__name__
+            if isinstance(error, GoblinError) and error.code == "card_memory":
+                code = "out_of_memory"  # somebody else has it: the card is not broken
             self._log(f"{type(error).__name__} at node {program.position}: {error}")
         else:
             return Done(time.monotonic() - began_s, program.private_bytes)
@@ -322,6 +333,9 @@ class Session:
                 raise _Refusal("graph_malformed", cause.code) from cause
             except GoblinError as cause:
                 self._end_if_lost(cause)
+                if cause.code == "does_not_fit_at_once":
+                    needed_bytes = int(str(cause.fields["needed_bytes"]))
+                    raise _Refusal("does_not_fit", AT_ONCE, needed_bytes) from cause
                 raise _Refusal("class_unsupported", cause.code) from cause
         self._programs[key] = program  # the latest is last, the oldest goes first
         if len(self._programs) > PROGRAMS_KEPT:

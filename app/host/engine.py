@@ -25,14 +25,13 @@ from app.host.channel import Channel
 from app.host.launcher import default_launcher
 from app.host.spec import EngineTask, Event, HostSpec, Launcher, Process
 from app.host.translate import about_task, became_ready, launch_spec, place, run_message
-from app.host.watchdog import MEMORY_PERIOD_S, private_bytes, time_limit_s
+from app.host.watchdog import MEMORY_PERIOD_S, Watch, private_bytes
 from gpugoblin.clock import Clock, SystemClock
 from gpugoblin.errors import EngineError, GoblinError, SandboxError
 
 __all__ = ["Engine"]
 
 FRAMES_PER_POLL: Final = 64
-CANCEL_LIMIT_S: Final = 10.0
 REAP_PERIOD_S: Final = 0.02
 IDLE_PERIOD_S: Final = 1.0
 
@@ -63,9 +62,7 @@ class Engine:
         self._last_task = 0
         self._ping_token = 0
         self._ping_since_s = 0.0
-        self._since_s = clock.monotonic_s()  # start of the launch, later of the running task
-        self._frozen_since_s: float | None = None
-        self._cancelled: dict[int, float] = {}
+        self._watch = Watch(clock.monotonic_s(), spec.start_limit_s)
         self._memory_next_s = 0.0
         self._ending: GoblinError | None = None
         self._dead = False
@@ -158,7 +155,7 @@ class Engine:
             raise EngineError("engine_closed", request="task")
         self._last_task = number
         if not self._talk.outstanding and self.ready is not None:
-            self._since_s = self._clock.monotonic_s()
+            self._watch.begins(self._clock.monotonic_s())
         self._talk.submitted(number)
         self._tasks[number] = task
         return number
@@ -179,10 +176,11 @@ class Engine:
 
     def cancel(self, task: int) -> None:
         """Asks for the task to be dropped; its last event still comes (`Failed` or `Done`)."""
-        if self.alive and task in self._talk.outstanding and task not in self._cancelled:
-            self._cancelled[task] = self._clock.monotonic_s()
-            if not self._channel.send(protocol.Cancel(), task):
-                self._end(EngineError("engine_lied", reason="it does not read its messages"))
+        if not self.alive or task not in self._talk.outstanding:
+            return
+        is_new = self._watch.cancels(task, self._clock.monotonic_s())
+        if is_new and not self._channel.send(protocol.Cancel(), task):
+            self._end(EngineError("engine_lied", reason="it does not read its messages"))
 
     def ping(self) -> None:
         """Asks for a `Pong` event; one at a time, so it does nothing while one is awaited."""
@@ -229,22 +227,18 @@ class Engine:
             return
         if self._channel.send(message):
             self._talk.asked(answer)
+            self._watch.asked(self._clock.monotonic_s())
         else:
             self._end(EngineError("engine_lied", reason="it does not read its messages"))
 
     def freeze(self) -> None:
         """SIGSTOP: keeps memory, computes nothing; the limit on time stands still."""
-        if self.alive and self._frozen_since_s is None:
-            self._frozen_since_s = self._clock.monotonic_s()
+        if self.alive and self._watch.freeze(self._clock.monotonic_s()):
             self._signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
         """SIGCONT after `freeze`."""
-        if self.alive and self._frozen_since_s is not None:
-            frozen_s = self._clock.monotonic_s() - self._frozen_since_s
-            self._since_s += frozen_s
-            self._cancelled = {task: at_s + frozen_s for task, at_s in self._cancelled.items()}
-            self._frozen_since_s = None
+        if self.alive and self._watch.thaw(self._clock.monotonic_s()):
             self._signal(signal.SIGCONT)
 
     def stop(self) -> None:
@@ -276,7 +270,7 @@ class Engine:
             except (EngineError, SandboxError) as cause:
                 self._end(cause)
         if self.alive:
-            self._watch(now_s)
+            self._enforce(now_s)
         if self._ending is not None and not self._dead:
             status = self._process.wait(0.0)
             if status is not None:
@@ -327,25 +321,27 @@ class Engine:
         if isinstance(message, protocol.Ready):
             self._process.attest()
             self.ready = became_ready(message, self._process.level)
-            self._since_s = now_s
+            self._watch.answered()
+            self._watch.begins(now_s)
             self._renice()
             return self.ready
         if isinstance(message, protocol.Log):
             return said.Log(message.text)
         if isinstance(message, protocol.Pong):
             return said.Pong(now_s - self._ping_since_s)
-        if isinstance(message, protocol.Prepared):
-            return said.Prepared(message.accepted)
-        if isinstance(message, protocol.Exported):
+        if isinstance(message, (protocol.Prepared, protocol.Exported)):
+            self._watch.answered()
+            if isinstance(message, protocol.Prepared):
+                return said.Prepared(message.accepted)
             return said.Exported(message.nbytes)
         if isinstance(message, protocol.Lost):
             raise EngineError("card_lost", doing=self._doing(), kernels=message.kernels)
-        event = about_task(frame.task, message, self.spec.memory_bytes)
+        event = about_task(frame.task, message, self.spec.task_bytes)
         if not isinstance(event, said.Progress):
             self._tasks.pop(frame.task, None)
-            self._cancelled.pop(frame.task, None)
+            self._watch.ends(frame.task)
             self._forget_graph(frame.task)
-            self._since_s = now_s
+            self._watch.begins(now_s)
         return event
 
     # -- limits and the end -----------------------------------------------------------------
@@ -353,35 +349,32 @@ class Engine:
     def _doing(self) -> str:
         if self.ready is None:
             return "starting"
+        if self._talk.is_asked:
+            return "asked about its kernels"
         return f"computing task {self._talk.outstanding[0]}" if self.queued else "idle"
 
-    def _watch(self, now_s: float) -> None:
-        if self._frozen_since_s is not None:
+    def _enforce(self, now_s: float) -> None:
+        if self._watch.is_frozen:
             return
-        waited_s = now_s - self._since_s
-        if self.ready is None:
-            self._watch_start(waited_s)
-            return
+        if self._watch.is_silent(now_s):
+            limit_s, doing = self._watch.answer_limit_s, self._doing()
+            words = self._process.stderr_tail()[-500:].strip() or "none"
+            self._end(EngineError("engine_silent", limit_s=limit_s, doing=doing, stderr=words))
+        elif self.ready is not None:
+            self._enforce_on_tasks(now_s)
+
+    def _enforce_on_tasks(self, now_s: float) -> None:
         if self._talk.outstanding:
             running = self._talk.outstanding[0]
-            limit_s = time_limit_s(self._tasks[running].predicted_s)
-            if running in self._cancelled:
-                asked_s = max(0.0, self._cancelled[running] - self._since_s)
-                limit_s = min(limit_s, asked_s + CANCEL_LIMIT_S)
-            if waited_s > limit_s:
+            limit_s = self._watch.overrun_s(now_s, running, self._tasks[running].predicted_s)
+            if limit_s is not None:
                 self._end(EngineError("engine_overran", task=running, limit_s=limit_s))
                 return
         if now_s >= self._memory_next_s:
             self._memory_next_s = now_s + MEMORY_PERIOD_S
-            self._watch_memory()
+            self._enforce_on_memory()
 
-    def _watch_start(self, waited_s: float) -> None:
-        limit_s = self.spec.start_limit_s
-        if waited_s > limit_s:
-            words = self._process.stderr_tail()[-500:].strip() or "none"
-            self._end(EngineError("engine_silent", limit_s=limit_s, doing="starting", stderr=words))
-
-    def _watch_memory(self) -> None:
+    def _enforce_on_memory(self) -> None:
         arenas = self.inputs.size_bytes + self.outputs.size_bytes
         used_bytes = private_bytes(self._process.engine_pid, arenas)
         limit_bytes = self.spec.memory_bytes + protocol.overhead_bytes(

@@ -73,7 +73,7 @@ class HostSpec:
         backend: `cpu`, `vulkan` for the first card, or `vulkan:UUID`.
         memory_bytes: private memory for the arena and the scratch space of one task. What
             interpreter and BLAS take themselves comes on top (`protocol.overhead_bytes`).
-        start_limit_s: from the launch to `Ready`.
+        start_limit_s: from the launch to `Ready`, and for the answers about kernels.
         nice: added niceness of every thread of the engine.
         card: what its card's driver is given beyond the walls of the processor's engine.
         warms: the graphs that an engine may be given which only warms up: what it compiled may be
@@ -92,6 +92,11 @@ class HostSpec:
     nice: int = 10
     card: CardAccess = NO_CARD
     warms: frozenset[bytes] = frozenset()
+
+    @property
+    def task_bytes(self) -> int:
+        """Memory that one task may take: the card's own, where it has some."""
+        return self.card.memory_bytes or self.memory_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +151,8 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The task was not begun; `error` is `does_not_fit` or `task_refused`."""
+    """The task was not begun; `error` is `task_refused`, or with the code `does_not_fit` that or
+    `does_not_fit_at_once`."""
 
     task: int
     code: str

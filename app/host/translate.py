@@ -81,7 +81,9 @@ def about_task(task: int, message: protocol.Message, memory_bytes: int) -> Event
         return said.Done(task, message.compute_s, message.peak_memory_bytes)
     if isinstance(message, protocol.Refused):
         error = EngineError("task_refused", reason=f"{message.code}, {message.detail}")
-        if message.code == "does_not_fit":
+        if message.code == "does_not_fit" and message.detail == protocol.AT_ONCE:
+            error = EngineError("does_not_fit_at_once", needed_bytes=message.needed_bytes)
+        elif message.code == "does_not_fit":
             error = EngineError(
                 "does_not_fit", needed_bytes=message.needed_bytes, memory_bytes=memory_bytes
             )

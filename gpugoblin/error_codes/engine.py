@@ -76,6 +76,11 @@ CODES: dict[str, ErrorCode] = {
         "{memory_bytes}.",
         next_step="Give the engine more memory, or split the task into smaller ones.",
     ),
+    "does_not_fit_at_once": ErrorCode(
+        what="A tensor of the task takes {needed_bytes} bytes, more than the card's driver "
+        "allocates at once.",
+        next_step="Split the task into smaller ones, so that its tensors are smaller.",
+    ),
     "task_refused": ErrorCode(
         what="The engine refused the task before it began: {reason}.",
         next_step="Check the graph and the slots of the task against the engine's catalog.",

@@ -59,6 +59,7 @@ class StubEngine:
         self.proofs = 0
         self.free_places = 4
         self.compiled = b"compiled by a stub"
+        self.ends_over_kernels = ""  # the code of that end
         self.prepared: list[tuple[tuple[str, ...], tuple[str, ...], bytes | None]] = []
         self._dead = False
         self.pids: tuple[int, ...] = ()
@@ -125,10 +126,20 @@ class StubEngine:
         self, refused: tuple[str, ...], alone: tuple[str, ...], compiled: Slot | None = None
     ) -> None:
         given = None if compiled is None else bytes(self.inputs.view(compiled))
+        if given is not None and self._ended_over_kernels():
+            return
         self.prepared.append((refused, alone, given))
         self._tell(Prepared(given == self.compiled))
 
+    def _ended_over_kernels(self) -> bool:
+        if self.ends_over_kernels:
+            fields = {"status": 11, "limit_s": 20.0, "doing": "asked", "stderr": "none"}
+            self.end(EngineError(self.ends_over_kernels, **fields))
+        return bool(self.ends_over_kernels)
+
     def export(self, slot: Slot) -> None:
+        if self._ended_over_kernels():
+            return
         self.outputs.view(slot)[: len(self.compiled)] = self.compiled
         self._tell(Exported(len(self.compiled)))
 

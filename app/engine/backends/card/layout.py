@@ -49,7 +49,8 @@ def lay_out(
             of it; 0 where it is one piece.
 
     Raises:
-        EngineError: `task_refused` for a tensor, or what a step takes beside, that is larger.
+        EngineError: `does_not_fit_at_once` for a tensor, or what a step takes beside, that is
+            larger.
     """
     graph = expanded.graph
     with written_for(card):
@@ -127,8 +128,7 @@ class _Compiler:
         size_bytes = -(-nbytes // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
         if self.page_bytes:
             if size_bytes > self.page_bytes:
-                reason = f"{nbytes} bytes in one piece, the card gives {self.page_bytes} at most"
-                raise EngineError("task_refused", reason=reason)
+                raise EngineError("does_not_fit_at_once", needed_bytes=nbytes)
             inside = self.size_bytes % self.page_bytes
             if inside + size_bytes > self.page_bytes:
                 self.size_bytes += self.page_bytes - inside
@@ -139,8 +139,7 @@ class _Compiler:
     def _require_pages(self) -> None:
         largest = max((spec.nbytes for spec in self.specs), default=0)
         if self.page_bytes and largest > self.page_bytes:
-            reason = f"a tensor of {largest} bytes, the card gives {self.page_bytes} at most"
-            raise EngineError("task_refused", reason=reason)
+            raise EngineError("does_not_fit_at_once", needed_bytes=largest)
 
     def layout(self) -> Layout:
         graph = self.graph

@@ -60,15 +60,14 @@ class Pipelines:
         """
         if not _is_own(self._device, compiled):
             return False
-        self._given = compiled
-        self._begin_again()
+        self._begin_again(compiled)
         return True
 
-    def _begin_again(self) -> None:
+    def _begin_again(self, given: bytes) -> None:
         """The driver adds whatever is compiled to its cache: back to what was given."""
-        fresh = _made_cache(self._device, self._given)
+        fresh = _made_cache(self._device, given)
         library.vkDestroyPipelineCache(self._device.handle, self._cache, ffi.NULL)
-        self._cache, self._compiled = fresh, 0
+        self._cache, self._compiled, self._given = fresh, 0, given
 
     def export(self) -> bytes:
         """All kernels that were compiled, as this driver writes them."""
@@ -87,7 +86,7 @@ class Pipelines:
             EngineError: `card_failed`, `card_memory`.
         """
         if self._compiled == MOST_CACHED:
-            self._begin_again()
+            self._begin_again(self._given)
         self._compiled += 1
         make = Structures()
         # With the sign of zero kept NVIDIA's driver joins no product with a sum: half the speed.

@@ -30,7 +30,7 @@ from app.agent.lane import Lane
 from app.agent.settings import Settings, read_settings
 from gpugoblin.blobs.chunk import blob_hash
 from gpugoblin.catalog.spec import TensorSpec
-from gpugoblin.errors import AgentError
+from gpugoblin.errors import AgentError, EngineError
 from gpugoblin.graph.builder import GraphBuilder
 from gpugoblin.graph.serialize import encode
 from gpugoblin.ids import BlobHash, LeaseId
@@ -68,7 +68,7 @@ def read(blob: BlobHash, target: memoryview) -> None:
 class Bench:
     """A CardEngine with a stub, and what it said."""
 
-    def __init__(self, *behavior: str, every: int = 200) -> None:
+    def __init__(self, *behavior: str, every: int = 200, is_partial: bool = False) -> None:
         self.maker = StubMaker(*behavior)
         self.lies: list[str] = []
         self.events: list[Event] = []
@@ -83,6 +83,7 @@ class Bench:
             self.pool,
             self.events.append,
             self.kept.__setitem__,
+            is_partial=is_partial,
             checkup=Checkup(every),
             failed=lambda error: self.lies.append(error.code),
         )
@@ -150,22 +151,26 @@ def test_arenas_are_free_again_and_inputs_stay_for_the_next() -> None:
 
 
 @pytest.mark.parametrize(
-    ("behavior", "code", "is_nonsense"),
+    ("behavior", "is_partial", "is_nonsense", "is_unfit"),
     [
-        ("refuse:does_not_fit", "does_not_fit", False),
-        ("refuse:graph_malformed", "graph_malformed", True),
-        ("fail:kernel_failed", "kernel_failed", False),
+        ("refuse:does_not_fit", False, False, True),
+        ("refuse:class_unsupported", False, True, False),
+        ("refuse:class_unsupported", True, False, True),
+        ("refuse:graph_malformed", True, True, False),
+        ("fail:kernel_failed", True, False, False),
     ],
 )
-def test_refusals(behavior: str, code: str, is_nonsense: bool) -> None:
-    bench = Bench(behavior)
+def test_refusals(behavior: str, is_partial: bool, is_nonsense: bool, is_unfit: bool) -> None:
+    bench = Bench(behavior, is_partial=is_partial)
+    code = behavior.partition(":")[2]
 
     async def script() -> None:
         bench.engine.begin()
         await bench.until(EngineReady)
         bench.engine.submit(L1, product(), read)
         told = await bench.until(TaskRefused)
-        assert (told.lease, told.code, told.is_nonsense) == (L1, code, is_nonsense)
+        assert (told.lease, told.code) == (L1, code)
+        assert (told.is_nonsense, told.is_unfit) == (is_nonsense, is_unfit)
 
     bench.run(script)
     assert bench.maker.made[0].outputs.used_bytes == 0
@@ -328,6 +333,26 @@ class SlowMaker:
         return engine
 
 
+def test_an_engine_that_starts_is_ours_already() -> None:
+    """It computes what it is asked for seconds, and a probe looks meanwhile."""
+    bench, maker = Bench(), SlowMaker()
+    bench.maker = maker  # type: ignore[assignment]
+
+    async def script() -> None:
+        bench.engine.begin()
+        assert await asyncio.to_thread(maker.has_begun.wait, 5)
+        maker.made[0].pids = (77,)
+        assert bench.engine.pids() == (77,)
+        maker.go.set()
+        await bench.until(EngineReady)
+        assert bench.engine.pids() == (77,)
+        bench.engine.stop()
+        await bench.until(EngineStopped)
+        assert bench.engine.pids() == ()
+
+    bench.run(script)
+
+
 @pytest.mark.parametrize("how", ["close", "stop", "cancel"])
 def test_an_end_while_the_engine_starts_leaves_nothing(how: str) -> None:
     bench, maker = Bench(), SlowMaker()
@@ -387,6 +412,33 @@ def test_a_running_engine_is_asked_between_tasks() -> None:
     assert bench.maker.made[0].proofs == 1
     assert bench.maker.made[0].outputs.used_bytes == 0
     assert bench.maker.made[0].inputs.used_bytes == 2 * 4096  # kept for the next
+
+
+def test_an_engine_that_lies_and_dies_at_once_is_buried_too() -> None:
+    """Its answer and its end come together."""
+    bench = Bench(every=1)
+
+    async def script() -> None:
+        bench.engine.begin()
+        await bench.until(EngineReady)
+        bench.engine.submit(L1, product(), read)
+        while L1 not in bench.kept:
+            await asyncio.sleep(0.01)
+        made = bench.maker.made[0]
+        made.is_lying, submit = True, made.submit
+
+        def last(task: Any) -> int:
+            number = submit(task)
+            made.end(EngineError("engine_died", status=1, doing="dying", stderr="none"))
+            return number
+
+        made.submit = last  # type: ignore[method-assign]
+        bench.engine.submit(L2, product(), read)
+        assert (await bench.until(EngineRefused)).code == "card_lied"
+        assert bench.engine.pids() == ()
+
+    bench.run(script)
+    assert not [each for each in bench.events if isinstance(each, (EngineDied, EngineStopped))]
 
 
 def test_a_wrong_answer_ends_the_engine_and_the_card_rests() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from app.agent.answers import cases
-from app.agent.card_proof import CardProof, WarmUp, warm_graphs
+from app.agent.card_proof import SUSPICION_S, CardProof, WarmUp, warm_graphs
 from app.agent.card_record import CardRecords, record_key
 from app.agent.kernel_store import KernelStore
 from app.agent.own_task import go_on
@@ -111,6 +111,33 @@ def test_once_is_a_suspicion_only(tmp_path: Path) -> None:
     assert told(proof) == ((), (TWO,), None)
 
 
+class Clock:
+    """Days pass when they are told to."""
+
+    now_s = 1.8e9
+
+    def wall_s(self) -> float:
+        return self.now_s
+
+    def monotonic_s(self) -> float:
+        return self.now_s
+
+
+def test_a_suspicion_does_not_last_for_ever(tmp_path: Path) -> None:
+    """A game loses the card in March, a sleep in May: the kernel that ran both times is none."""
+    clock = Clock()
+    proof = CardProof("gpu", CardRecords(tmp_path), clock)
+    asked(proof)
+    proof.failed(lost(ONE))
+    clock.now_s += SUSPICION_S + 1
+    assert told(proof) == ((), (), None)
+    proof.failed(lost(ONE))
+    assert told(proof) == ((), (ONE,), None)
+    clock.now_s += SUSPICION_S - 1
+    proof.failed(lost(ONE))
+    assert told(proof) == ((ONE,), (), None)
+
+
 def test_with_another_driver_refused_kernels_are_tried_again(tmp_path: Path) -> None:
     proof = CardProof("gpu", CardRecords(tmp_path))
     asked(proof)
@@ -128,18 +155,25 @@ class Warm:
 
     def __init__(self, directory: Path, driver: str = "driver 1") -> None:
         self.made: list[StubEngine] = []
+        self.ends = ""
         self.hosted: list[bool] = []
         plan = WarmUp(
             driver,
             self._start,  # type: ignore[arg-type]
             KernelStore(directory),
-            lambda engine: self.hosted.append(engine is not None),
+            self._host,  # type: ignore[arg-type]
         )
         self.proof = CardProof("gpu", CardRecords(directory), warm_up=plan)
 
     def _start(self) -> StubEngine:
         self.made.append(StubEngine(read_settings(None), deque()))
+        self.made[-1].ends_over_kernels = self.ends
         return self.made[-1]
+
+    def _host(self, engine: StubEngine | None) -> None:
+        self.hosted.append(engine is not None)
+        # Whose card it is stays known until its process is gone.
+        assert engine is not None or self.made[-1].fileno() < 0
 
     def warm(self) -> int:
         """How many engines have warmed up for this start."""
@@ -181,6 +215,46 @@ def test_what_the_driver_does_not_take_is_made_again(tmp_path: Path) -> None:
     card.proof(engine, go_on)  # type: ignore[arg-type]
     engine.close()
     assert card.warm() == 1
+
+
+def test_a_driver_that_never_takes_its_own_kernels_is_warmed_up_twice_and_no_more(
+    tmp_path: Path,
+) -> None:
+    card = Warm(tmp_path)
+    warmed = []
+    for _ in range(4):
+        warmed.append(card.warm())
+        engine = stub()
+        engine.compiled = b"another driver's"
+        card.proof(engine, go_on)  # type: ignore[arg-type]
+        engine.close()
+    assert warmed == [1, 1, 0, 0]
+    assert Warm(tmp_path, "driver 2").warm() == 1
+
+
+@pytest.mark.parametrize("code", ["engine_died", "engine_silent"])
+def test_a_driver_that_ends_over_its_own_kernels_is_lent_without_them(
+    tmp_path: Path, code: str
+) -> None:
+    card = Warm(tmp_path)
+    for _ in range(2):
+        assert card.warm() == 1
+        engine = stub()
+        engine.ends_over_kernels = code
+        with pytest.raises(EngineError) as raised:
+            card.proof(engine, go_on)  # type: ignore[arg-type]
+        assert raised.value.code == code
+        engine.close()
+    assert card.warm() == 0
+    assert told(card.proof) == ((), (), None)
+
+
+def test_a_driver_that_ends_over_an_export_is_lent_cold(tmp_path: Path) -> None:
+    card = Warm(tmp_path)
+    card.ends = "engine_died"
+    assert card.warm() == 1
+    assert told(card.proof) == ((), (), None)
+    assert card.warm() == 0
 
 
 def test_a_warm_up_that_is_called_off_leaves_nothing(tmp_path: Path) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import queue
 import stat
+import threading
 from dataclasses import replace
 from pathlib import Path
 
 import msgspec
+import pytest
 
 from app.agent.card_record import MOST_CARDS, CardRecord, CardRecords, record_key
 from tests.helpers.stub_engine import READY
@@ -47,6 +50,21 @@ def test_what_cannot_be_written_is_known_until_the_end(tmp_path: Path) -> None:
     for records in (CardRecords(tmp_path / "missing"), CardRecords(None)):
         records.change("gpu", "key", proven)
         assert records.of("gpu").proven_s == 5.0
+
+
+def test_nobody_waits_for_the_disk_who_only_asks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    records, seen = CardRecords(tmp_path), queue.SimpleQueue[float]()
+
+    def slow(path: Path, value: object) -> None:
+        asking = threading.Thread(target=lambda: seen.put(records.of("gpu").proven_s), daemon=True)
+        asking.start()
+        asking.join(10.0)
+
+    monkeypatch.setattr("app.agent.card_record.write_kept", slow)
+    records.change("gpu", "key", proven)
+    assert seen.get_nowait() == 5.0
 
 
 def test_it_does_not_grow_without_end(tmp_path: Path) -> None:

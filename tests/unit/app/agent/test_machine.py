@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from app.agent.events import (
     BlobFailed,
     BlobReady,
@@ -322,11 +324,13 @@ def test_an_unknown_lease_in_any_event_changes_nothing() -> None:
     assert run.stage(L1) == "submitted"
 
 
-def test_a_task_that_does_not_fit_is_given_back_without_blame() -> None:
+@pytest.mark.parametrize("code", ["does_not_fit", "class_unsupported"])
+def test_a_task_that_does_not_fit_is_given_back_without_blame(code: str) -> None:
     run = computing(L1)
-    run.tell(TaskRefused(card=0, lease=L1, code="does_not_fit"))
+    run.tell(TaskRefused(card=0, lease=L1, code=code, is_unfit=True))
     assert of(run, Exchange, abandons=((L1, "does_not_fit"),))
     assert run.machine.model.cards[0].failures == 0
+    assert run.machine.model.grants[G1].faults == 0
 
 
 def test_a_task_without_room_waits_for_the_one_before_it() -> None:

@@ -143,7 +143,8 @@ class AnyOrder(RuleBasedStateMachine):
             "done": EngineDone(card=0, lease=name),
             "deferred": SubmitDeferred(card=0, lease=name),
         }
-        self.tell(events.get(how) or TaskRefused(card=0, lease=name, code=how))
+        refused = TaskRefused(card=0, lease=name, code=how, is_unfit=how == "does_not_fit")
+        self.tell(events.get(how) or refused)
 
     @rule(name=leases, fails=st.booleans())
     def sent(self, name: LeaseId, fails: bool) -> None:

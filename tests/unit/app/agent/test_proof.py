@@ -65,6 +65,19 @@ def test_a_refusal_is_no_lie() -> None:
     engine.close()
 
 
+def test_without_memory_for_it_nothing_is_said_about_the_card() -> None:
+    class Short(StubEngine):
+        def submit(self, task: EngineTask) -> int:
+            self._number += 1
+            error = EngineError("task_failed", node=0, reason="out_of_memory, none")
+            self._tell(Failed(self._number, "out_of_memory", 0, error))
+            return self._number
+
+    engine = stub(Short)
+    prove(engine, cases())  # type: ignore[arg-type]
+    engine.close()
+
+
 def test_a_case_without_room_leaves_nothing() -> None:
     engine = stub()
     engine.outputs.close()

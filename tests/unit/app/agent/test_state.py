@@ -117,6 +117,19 @@ def test_a_disk_that_cannot_be_written_keeps_the_old_file(
     assert not list(state.directory.glob(".intents*"))
 
 
+def test_what_a_kill_left_half_written_goes_and_nothing_else(tmp_path: Path) -> None:
+    directory = own_directory(tmp_path / "state")
+    half = [directory / ".cards.json.0123abcd", directory / ".kernels-00ff.bin.89abcdef"]
+    kept = [directory / ".cards.json", directory / ".cards.json.0123abcg", directory / "cards.json"]
+    for path in (*half, *kept):
+        path.write_bytes(b"x")
+    link = directory / ".link.0123abcd"
+    link.symlink_to(kept[0])
+    State(directory).close()
+    assert not any(path.exists() for path in half)
+    assert all(path.exists() for path in (*kept, link))
+
+
 def test_a_shared_directory_stays_so_over_starts(tmp_path: Path) -> None:
     directory = tmp_path / "control"
     for _ in range(2):

@@ -174,6 +174,13 @@ def test_answers_about_kernels_come_only_when_they_were_asked_for() -> None:
         assert "without its question" in script.lie(answer)
 
 
+def test_no_card_is_lost_while_no_task_runs() -> None:
+    """It is remembered for later engines, so it is heard of those alone that have a reason."""
+    script = Script()
+    script.hear(READY)
+    assert "while no task runs" in script.lie(Lost(("0" * 16,)))
+
+
 def test_nothing_comes_after_a_lost_card() -> None:
     script = Script()
     script.hear(READY)

@@ -6,10 +6,15 @@ import socket
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
+from app.engine import protocol
+from app.engine.context import Context
+from app.engine.dialogue import Rate
+from app.engine.pool import Pool
 from app.engine.protocol import Lost, Place, Prepare, decode
 from app.engine.session import Arenas, Session
 from app.host.arena import Slot
@@ -242,6 +247,7 @@ def session() -> Iterator[tuple[Session, socket.socket]]:
     parent, child = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     made = Session.__new__(Session)
     made._control_fd, made._sequence, made._send_lock = child.fileno(), 0, threading.Lock()
+    made._logs = Rate(20, 20)
     made._backend = _Keeper()  # type: ignore[assignment] # what is asked of it here is all there
     made._arenas = Arenas(np.frombuffer(b"..kernels..", np.uint8), np.zeros(16, np.uint8))
     with parent, child:
@@ -280,6 +286,59 @@ def test_kernels_go_in_and_out_within_their_places(session: tuple[Session, socke
     assert made._export(Place(4, 12)) == 7
     assert made._arenas.outputs.tobytes() == bytes(4) + b"kernels" + bytes(5)
     assert [made._export(place) for place in (Place(0, 6), Place(12, 7))] == [0, 0]
+
+
+def test_a_driver_that_fails_at_its_own_kernels_starts_cold(
+    session: tuple[Session, socket.socket], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, _ = session
+
+    def fail(self: object, *given: object) -> bool:
+        raise EngineError("card_failed", doing="loading kernels", result="-13")
+
+    monkeypatch.setattr(_Keeper, "prepare", fail)
+    monkeypatch.setattr(_Keeper, "export", fail)
+    assert not made._prepare(Prepare(compiled=Place(2, 7)))
+    assert made._export(Place(0, 16)) == 0
+
+
+class _Full:
+    """A program whose card has no memory left when it runs."""
+
+    position, private_bytes = -1, 0
+
+    def run(self, *given: object) -> None:
+        raise EngineError("card_memory", doing="allocating 64 bytes")
+
+
+def test_a_card_without_memory_is_not_said_to_be_broken(
+    session: tuple[Session, socket.socket],
+) -> None:
+    made, _ = session
+    pool = Pool(1)
+    context = Context(pool)
+    program: Any = _Full()
+    answer = made._compute(program, [], [], np.empty(0, np.uint8), context)
+    pool.close()
+    assert isinstance(answer, protocol.Failed)
+    assert answer.code == "out_of_memory"
+
+
+def test_a_tensor_larger_than_the_card_gives_at_once_does_not_fit(
+    session: tuple[Session, socket.socket],
+) -> None:
+    made, _ = session
+
+    class Paged:
+        classes = frozenset({"float32"})
+
+        def compile(self, graph: Graph, numeric_class: str) -> None:
+            raise EngineError("does_not_fit_at_once", needed_bytes=99)
+
+    made._backend = Paged()  # type: ignore[assignment] # what is asked of it here is all there
+    made._cancelled, made._programs = set(), {}
+    answer = made._answer(1, protocol.Run("float32", (), (), graph=encode(product(2, 2, 2))))
+    assert answer == protocol.Refused("does_not_fit", 99, protocol.AT_ONCE)
 
 
 def test_the_processor_has_no_kernels_to_keep() -> None:

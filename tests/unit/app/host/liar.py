@@ -137,6 +137,12 @@ def lie(kind: str, liar: Liar) -> None:
     elif kind in ("exported", "prepared"):
         liar.ready()
         liar.say(kind, {"nbytes": 64} if kind == "exported" else {"accepted": True})
+    elif kind == "idly_lost":
+        liar.ready()
+        liar.say("lost", {"kernels": ["0123456789abcdef"]})
+    elif kind == "refuses":
+        liar.ready()
+        liar.say("refused", {"code": "does_not_fit", "needed_bytes": 8000}, task=liar.task())
     elif kind == "after_lost":
         liar.ready()
         task = liar.task()

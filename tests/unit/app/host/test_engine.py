@@ -10,7 +10,8 @@ import pytest
 
 from app.host.arena import Arena
 from app.host.engine import Engine
-from app.host.spec import Died, Done, EngineTask, Event, HostSpec, Launcher, Log, Ready
+from app.host.spec import Died, Done, EngineTask, Event, HostSpec, Launcher, Log, Ready, Refused
+from app.sandbox.spec import CardAccess
 from gpugoblin.errors import EngineError
 
 Lying = Callable[[str], Launcher]
@@ -75,6 +76,7 @@ def is_gone(pid: int) -> bool:
         "ready_twice",
         "exported",
         "prepared",
+        "idly_lost",
         "log_flood",
         "binary_log",
         "pong",
@@ -295,6 +297,41 @@ def test_nothing_is_exported_by_an_engine_that_works(lying: Lying, host_spec: Ho
             engine.export(engine.outputs.allocate(4096))
         assert raised.value.code == "engine_works"
         assert engine.alive
+
+
+@pytest.mark.parametrize("question", ["prepare", "export"])
+def test_an_engine_that_owes_an_answer_about_kernels_is_ended(
+    question: str, lying: Lying, host_spec: HostSpec
+) -> None:
+    """A driver may hang over what it compiled; nothing else would end that wait."""
+    clock = FakeClock()
+    spec = replace(host_spec, warms=frozenset({b"known"}))
+    with Engine.start(spec, lying("silent_task"), clock=clock) as engine:
+        engine.wait_ready()
+        if question == "prepare":
+            engine.prepare((), ())
+        else:
+            engine.export(engine.outputs.allocate(4096))
+        clock.now_s += host_spec.start_limit_s
+        engine.poll()
+        assert engine.alive
+        clock.now_s += 0.1
+        engine.poll()
+        _, died = until_died(engine)
+        assert died.error.code == "engine_silent"
+        assert "kernels" in str(died.error)
+
+
+def test_what_does_not_fit_names_the_memory_of_the_card(lying: Lying, host_spec: HostSpec) -> None:
+    spec = replace(host_spec, card=CardAccess("drm", memory_bytes=7000))
+    with Engine.start(spec, lying("refuses")) as engine:
+        engine.wait_ready()
+        engine.submit(a_task(engine))
+        events: list[Event] = []
+        while not events:
+            events += engine.wait(10.0)
+        assert isinstance(events[0], Refused)
+        assert events[0].error.fields == {"needed_bytes": 8000, "memory_bytes": 7000}
 
 
 def test_an_engine_that_warms_up_takes_no_task(lying: Lying, host_spec: HostSpec) -> None:

@@ -26,6 +26,13 @@ def test_a_task_that_does_not_fit_names_both_sizes() -> None:
     assert event.error.fields == {"needed_bytes": 300, "memory_bytes": 200}
 
 
+def test_a_tensor_that_does_not_fit_at_once_is_told_as_such() -> None:
+    event = about_task(1, protocol.Refused("does_not_fit", 300, protocol.AT_ONCE), 2000)
+    assert isinstance(event, Refused)
+    assert (event.code, event.error.code) == ("does_not_fit", "does_not_fit_at_once")
+    assert event.error.fields == {"needed_bytes": 300}
+
+
 def test_other_refusals_name_the_detail() -> None:
     event = about_task(1, protocol.Refused("graph_malformed", 0, "arity_wrong"), 0)
     assert isinstance(event, Refused)
