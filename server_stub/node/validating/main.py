@@ -36,7 +36,10 @@ HOST: Final = re.compile(r"[a-z0-9.:-]{1,200}", re.ASCII)
 
 
 def main(given: Sequence[str] | None = None) -> int:
-    """Judges until SIGTERM. Returns the exit status; errors go to standard error."""
+    """Checks and recomputes results of volunteers for a lab node.
+
+    Works until SIGTERM. Returns the exit status; errors go to standard error.
+    """
     arguments = _parser().parse_args(sys.argv[1:] if given is None else given)
     try:
         # A key of its own for each node: what is signed for one lab is worth nothing at another.

@@ -19,6 +19,7 @@ from gpugoblin.client import commands as client_commands
 from server_stub.coordinator.cli import _parser as coordinator_parser
 from server_stub.node import commands as node_commands
 from server_stub.node.settings import parse as parse_node
+from server_stub.node.validating.main import _parser as validator_parser
 
 ROOT = Path(__file__).parents[3]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -98,6 +99,7 @@ PROGRAMS: dict[str, Callable[[list[str]], object]] = {
     "job": _client(client_commands.job),
     "jobs": _client(client_commands.jobs),
     "node": lambda words: _node_parser().parse_args(words),
+    "validator": lambda words: validator_parser().parse_args(words),
 }
 
 

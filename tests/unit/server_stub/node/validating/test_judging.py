@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import random
 import sqlite3
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -172,12 +172,22 @@ def test_the_word_of_one_that_was_removed_meanwhile_is_not_taken(lab: Lab, judge
     assert ended.state == "done"
 
 
-def test_a_validator_that_falls_silent_costs_its_items_only(lab: Lab, judge: Judge) -> None:
-    lab.node.node.desk._lost_s = 0.5
-    judge.hold = asyncio.Event()
+def test_a_validator_that_falls_silent_costs_its_items_only(lab: Lab, tmp_path: Path) -> None:
+    thaw = threading.Event()
+
+    class Frozen(Judge):
+        async def run(self, frame: bytes) -> bytes:
+            thaw.wait(60.0)  # the whole program stands still
+            return await super().run(frame)
+
+    judge = Frozen(tmp_path / "frozen")
+    lab.node.node.desk._lost_s = 2.0
     with judging(lab, judge, ours=True):
         here(lab)
-        ended = run(lab)
-        assert ended.state == "done"
-        assert len(judge.items) == 1
-        assert "Recompute" in lab.node.workers.done
+        try:
+            ended = run(lab)
+        finally:
+            thaw.set()
+    assert ended.state == "done"
+    assert len(judge.items) == 1
+    assert "Recompute" in lab.node.workers.done
