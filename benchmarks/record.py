@@ -12,9 +12,10 @@ import json
 import os
 import platform
 import subprocess
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 __all__ = ["ROOT", "Row", "machine", "not_run", "row", "write"]
 
@@ -95,8 +96,20 @@ def machine() -> dict[str, str]:
     }
 
 
+NAMED: Final = (
+    "gpugoblin", "numpy", "msgspec", "blake3",
+    "torch", "timm", "transformers", "jax", "dask", "ray",
+)  # fmt: skip
+"""Packages whose versions a record says, where they are installed: our own parts and the peers."""
+
+
 def versions(*names: str) -> dict[str, str]:
-    return {name: importlib.metadata.version(name) for name in names}
+    """Of those that are installed."""
+    found = {}
+    for name in names:
+        with suppress(importlib.metadata.PackageNotFoundError):
+            found[name] = importlib.metadata.version(name)
+    return found
 
 
 def write(area: str, rows: list[Row]) -> Path:
@@ -109,7 +122,7 @@ def write(area: str, rows: list[Row]) -> Path:
         "date": datetime.date.today().isoformat(),
         "commit": commit or "unknown",
         "machine": machine(),
-        "versions": versions("gpugoblin", "numpy", "msgspec", "blake3"),
+        "versions": versions(*NAMED),
         "rows": [asdict(one) for one in rows],
     }
     RESULTS.mkdir(parents=True, exist_ok=True)
