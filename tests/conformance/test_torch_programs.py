@@ -37,7 +37,41 @@ RANDOM = {
 }
 
 
-@pytest.mark.parametrize("name", sorted(PROGRAMS))
+# Those that take longest; what they say is said by others, but for a few operators.
+SLOW = frozenset(
+    [
+        "grid_samples",
+        "interpolate_modes",
+        "distributions",
+        "lstm_proj_h0",
+        "activations",
+        "pinn_hessian",
+        "transformer_enc_dec",
+        "func_vjp_jacfwd",
+        "fft_all",
+        "scatter_reduce_all",
+        "vmap_in_dims_linalg",
+        "flex_like_map",
+        "losses_1",
+        "torch_cond",
+        "gru_bidirectional_nobias",
+        "cells_loop",
+        "encoder_masks",
+        "ssm_loop",
+        "meshgrid_gather",
+        "attention_dropout_train",
+        "stft_istft",
+        "ddpm_loss",
+        "mha",
+    ]
+)
+SOME = [
+    pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else [])
+    for name in sorted(PROGRAMS)
+]
+
+
+@pytest.mark.parametrize("name", SOME)
 def test_values_and_gradients(name: str, tmp_path: Path) -> None:
     subject, args = PROGRAMS[name]
     report = check(subject, *args, report=tmp_path / "report.json")

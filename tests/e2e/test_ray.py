@@ -45,6 +45,7 @@ def settings_of(cluster: RayCluster, root: Path, **given: object) -> dict[str, o
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_killed_workers_and_machines_cost_their_running_tasks(tmp_path: Path) -> None:
     with RayCluster() as cluster:
         for _ in range(2):

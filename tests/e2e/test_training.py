@@ -144,7 +144,12 @@ def test_a_loop_of_ones_own(lab: Session) -> None:
         assert (one - other).abs().max() < 1e-4
 
 
-@pytest.mark.parametrize("name", ["transformer", "text", "physics", "diffusion", "graph"])
+SLOW = [
+    pytest.param(name, marks=pytest.mark.slow) for name in ("text", "physics", "diffusion", "graph")
+]
+
+
+@pytest.mark.parametrize("name", ["transformer", *SLOW])
 def test_the_examples_follow_pytorch(lab: Session, name: str) -> None:
     from examples.training_problems import PROBLEMS
     from gpugoblin.client.train_model import _takes_model

@@ -177,6 +177,7 @@ def test_liars_change_nothing(tmp_path: Path, short_path: Path) -> None:
     assert lied.verified_by.recompute == lied.tasks
 
 
+@pytest.mark.slow
 def test_an_honest_engine_of_another_order_is_believed(tmp_path: Path, short_path: Path) -> None:
     """Its own results are used, all of them, and nobody is refused for rounding otherwise."""
     losses, weights, job, own = trained(short_path, [], other_order=True)

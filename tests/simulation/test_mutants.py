@@ -276,7 +276,14 @@ def test_two_devices_of_one_owner_verify_nothing_together() -> None:
     collude(1)
 
 
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda one: one.name)
+# Every fourth in the quick suite; they take minutes together.
+SOME = [
+    pytest.param(one, id=one.name, marks=[pytest.mark.slow] if number % 4 else [])
+    for number, one in enumerate(MUTANTS)
+]
+
+
+@pytest.mark.parametrize("mutant", SOME)
 def test_the_simulator_finds(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
     mutant.plant(monkeypatch)
     for seed in mutant.seeds:

@@ -66,6 +66,7 @@ class _Walled(RealEngine):
         self.engine = engine
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", ["full", "reduced"])
 def test_products_and_softmax_of_a_walled_card_are_those_of_the_reference(level: str) -> None:
     chosen = settings(**{

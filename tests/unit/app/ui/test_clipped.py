@@ -114,8 +114,11 @@ def faults(folder: Path, language: str, width: int, height: int) -> list[str]:
     return done.stdout.splitlines()
 
 
+SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("de", "ru", "ja")]
+
+
 @pytest.mark.timeout(120)
-@pytest.mark.parametrize("language", ["pseudo", "de", "ru", "ja"])
+@pytest.mark.parametrize("language", ["pseudo", *SLOW])
 def test_b2213_nothing_is_cut_off_at_twice_the_size(short_path: Path, language: str) -> None:
     found = faults(short_path, language, 800, 560)
     assert found == []
