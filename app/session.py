@@ -127,18 +127,21 @@ class Helper:
             reader, writer = await asyncio.open_unix_connection(path, limit=MAX_LINE_BYTES)
         try:
             writer.write(encode(Hello(VERSION)))
-            await asyncio.wait_for(reader.readline(), ANSWER_S)
+            async with asyncio.timeout(ANSWER_S):
+                await reader.readline()
             while True:
                 self._changed.clear()
                 report = report_of(self._number + 1, self.board)
                 writer.write(encode(report))
-                line = await asyncio.wait_for(reader.readline(), ANSWER_S)
+                async with asyncio.timeout(ANSWER_S):
+                    line = await reader.readline()
                 if not line or isinstance(decode_answer(line), Refused):
                     raise EOFError
                 self._number += 1
                 await asyncio.sleep(REST_S)
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._changed.wait(), SPEAK_S)
+                    async with asyncio.timeout(SPEAK_S):
+                        await self._changed.wait()
         finally:
             writer.close()
 

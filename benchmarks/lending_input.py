@@ -118,7 +118,8 @@ async def _timed(decider: _Decider, act: Callable[[], Any]) -> float:
     decider.decided.clear()
     start_s = time.perf_counter()
     act()
-    await asyncio.wait_for(decider.decided.wait(), 10)
+    async with asyncio.timeout(10):
+        await decider.decided.wait()
     return (time.perf_counter() - start_s) * 1000
 
 

@@ -26,9 +26,11 @@ QT_PATHS = ("anon_inode:[eventfd]",)
 """Of the threads with which Qt paints: they come and go as it likes. Nothing else here uses any."""
 
 
-# How long an example takes says how busy the machine is, not whether the code is right.
+# How long an example takes says how busy the machine is, not whether the code is right. Where a
+# test names no number of examples, `scripts/test --slow` tries a hundred, and every change fewer.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("patient")
+settings.register_profile("quick", parent=settings.get_profile("patient"), max_examples=30)
+settings.load_profile("patient" if os.environ.get("GPUGOBLIN_SLOW") == "1" else "quick")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -49,8 +51,19 @@ def _threads() -> set[threading.Thread]:
     return {thread for thread in threading.enumerate() if thread.is_alive()}
 
 
+def _has_children() -> bool:
+    """Asked of the kernel: a walk over all processes for each test takes longer than most tests."""
+    try:
+        return any(Path(f"/proc/self/task/{thread}/children").read_bytes()
+                   for thread in os.listdir("/proc/self/task"))  # fmt: skip
+    except OSError:  # a thread has just ended, or a kernel that does not tell
+        return True
+
+
 def _children() -> set[int]:
-    found = set()
+    found: set[int] = set()
+    if not _has_children():
+        return found
     for child in psutil.Process().children(recursive=True):
         with contextlib.suppress(psutil.NoSuchProcess):  # it has just ended
             if child.status() != psutil.STATUS_ZOMBIE or child.ppid() == os.getpid():

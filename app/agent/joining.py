@@ -106,7 +106,8 @@ class Joining:
                 self._speech.say("enrol_failed", why=error.what)
                 self._failed(error)
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._moved.wait(), backoff.next_s())
+                    async with asyncio.timeout(backoff.next_s()):
+                        await self._moved.wait()
                 continue
             if self._moved.is_set():
                 continue

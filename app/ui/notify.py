@@ -129,7 +129,8 @@ class Notifier(QObject):
         from dbus_fast.aio import MessageBus
 
         self._end, self._loop = asyncio.Event(), asyncio.get_running_loop()
-        bus = await asyncio.wait_for(MessageBus().connect(), CALL_LIMIT_S)
+        async with asyncio.timeout(CALL_LIMIT_S):
+            bus = await MessageBus().connect()
         try:
             bus.add_message_handler(self._heard)
             rule = f"type='signal',interface='{SERVICE}'"
@@ -143,16 +144,15 @@ class Notifier(QObject):
                 raise ConnectionError(str(reply.body))
             self._number = int(reply.body[0])
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._end.wait(), CLICKABLE_S)
+                async with asyncio.timeout(CLICKABLE_S):
+                    await self._end.wait()
         finally:
             self._loop = None
             bus.remove_message_handler(self._heard)
             bus.disconnect()
             with contextlib.suppress(Exception):  # it is gone; why is of no interest
-                await asyncio.wait_for(
-                    bus.wait_for_disconnect(),  # type: ignore[no-untyped-call] # dbus-fast's
-                    CALL_LIMIT_S,
-                )
+                async with asyncio.timeout(CALL_LIMIT_S):
+                    await bus.wait_for_disconnect()  # type: ignore[no-untyped-call] # dbus-fast's
 
     def _heard(self, message: Any) -> None:
         if message.interface != SERVICE or message.body[:1] != [self._number]:
@@ -176,4 +176,5 @@ async def _call(
             signature=signature, body=body,
         )
     )  # fmt: skip
-    return await asyncio.wait_for(call, CALL_LIMIT_S)
+    async with asyncio.timeout(CALL_LIMIT_S):
+        return await call

@@ -333,7 +333,8 @@ class Node:
         """Returns when the job has changed, or after `timeout_s`."""
         event = self._changes.setdefault(job, asyncio.Event())
         with suppress(TimeoutError):
-            await asyncio.wait_for(event.wait(), timeout_s)
+            async with asyncio.timeout(timeout_s):
+                await event.wait()
 
     # What the work runner asks for.
 
@@ -423,7 +424,8 @@ class Node:
             except Exception:  # the edge of a background loop: the log is the only reader
                 log.exception("a loop of the node failed; it goes on")
             with suppress(TimeoutError):
-                await asyncio.wait_for(wake.wait(), tick_s)
+                async with asyncio.timeout(tick_s):
+                    await wake.wait()
             wake.clear()
 
     async def _tick(self) -> None:

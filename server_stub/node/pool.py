@@ -293,7 +293,8 @@ class _Crew:
         if process is None:
             return
         try:
-            await asyncio.wait_for(process.wait(), STOP_S if self._stopping else 1.0)
+            async with asyncio.timeout(STOP_S if self._stopping else 1.0):
+                await process.wait()
         except TimeoutError:
             process.kill()
             await process.wait()

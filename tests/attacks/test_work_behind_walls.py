@@ -41,7 +41,7 @@ def plain(runtime: Runtime) -> Iterator[RealEngine]:
         yield engine
 
 
-@pytest.fixture(scope="module", params=["full", "reduced"])
+@pytest.fixture(scope="module", params=["full", pytest.param("reduced", marks=pytest.mark.slow)])
 def walled(runtime: Runtime, request: pytest.FixtureRequest) -> Iterator[RealEngine]:
     with _EngineAt(runtime, request.param) as engine:
         engine.engine.wait_ready()

@@ -77,6 +77,7 @@ def test_from_a_code_to_verified_results(scene: Scene) -> None:
     assert max(n for r, n in scene.lab.requests.items() if r.endswith("/manifest")) == 1
 
 
+@pytest.mark.slow
 def test_a_second_start_is_enrolled_already(scene: Scene) -> None:
     scene.lab.add_products(1)
     scene.lend(lambda: eventually(lambda: scene.lab.verified() == 1))
@@ -85,6 +86,7 @@ def test_a_second_start_is_enrolled_already(scene: Scene) -> None:
     assert scene.coordinator.requests["POST /v1/enrol/start"] == 1
 
 
+@pytest.mark.slow
 def test_blobs_of_several_chunks(scene: Scene) -> None:
     side = 1500
     assert side * side * 4 > 2 * CHUNK_BYTES
@@ -131,6 +133,7 @@ def test_i1559_pause_frees_the_card_and_resume_lends_again(scene: Scene) -> None
     assert "owner" in scene.lab.fate.values()
 
 
+@pytest.mark.slow
 def test_a_pause_survives_a_restart_and_ends_with_its_time(scene: Scene) -> None:
     scene.lab.add_products(1)
 

@@ -69,6 +69,7 @@ def add_softmax(scene: Scene) -> None:
     scene.lab.add_graph(builder.build([total]), arrays)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("look", [only_software, only_hardware])
 def test_a_card_computes_products_and_a_graph_in_its_sandbox(scene: Scene, look: CardLook) -> None:
     card = look().cards[0]

@@ -98,6 +98,7 @@ def node(lab: Lab, *words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 def test_a_backup_while_it_computes_goes_on_elsewhere(root: Path) -> None:
     with Lab(root) as lab:
         begun(lab, LONG)
@@ -119,6 +120,7 @@ def test_a_backup_while_it_computes_goes_on_elsewhere(root: Path) -> None:
         is_right(again, LONG)
 
 
+@pytest.mark.slow
 def test_a_result_at_its_own_place_is_made_again_elsewhere(root: Path) -> None:
     """It is the researcher's file, so it is not in the backup; without it no job is done."""
     out = root / "out"
@@ -153,6 +155,7 @@ def test_a_result_at_its_own_place_is_made_again_elsewhere(root: Path) -> None:
     assert [path.name for path in out.iterdir()] == ["long.npy"]
 
 
+@pytest.mark.slow
 def test_a_verified_tile_that_rots_is_found_and_made_again(root: Path) -> None:
     with Lab(root) as lab:
         begun(lab, LONG)
@@ -207,6 +210,7 @@ def test_a_store_that_is_moved_away_ends_it_and_loses_nothing(root: Path) -> Non
         is_right(lab)
 
 
+@pytest.mark.slow
 def test_a_database_that_another_program_holds(root: Path) -> None:
     port = free_port()
     with Lab(root, metrics_port=port) as lab:

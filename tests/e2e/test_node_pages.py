@@ -7,7 +7,6 @@ compute with the interpreter. Scripts are on, so that what the policy forbids wo
 from __future__ import annotations
 
 import contextlib
-import itertools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -133,6 +132,7 @@ def test_another_researchers_job_is_not_there(chromium: Any, stage: Stage) -> No
     reader.close()
 
 
+@pytest.mark.slow
 def test_without_scripts_the_page_reloads_itself(chromium: Any, stage: Stage) -> None:
     stage.submit("ann", "plain")
     reader = Reader(chromium, stage.base, java_script_enabled=False)
@@ -177,25 +177,35 @@ def paths(stage: Stage) -> list[str]:
     return ["/jobs", "/node", *jobs]
 
 
-def test_pages_hold_for_everybody(chromium: Any, stage: Stage, paths: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("width", "scheme"),
+    [
+        (390, "dark"),
+        pytest.param(1200, "light", marks=pytest.mark.slow),
+        pytest.param(390, "light", marks=pytest.mark.slow),
+        pytest.param(1200, "dark", marks=pytest.mark.slow),
+    ],
+)
+def test_pages_hold_for_everybody(
+    chromium: Any, stage: Stage, paths: list[str], width: int, scheme: str
+) -> None:
     """No page is wider than the screen, heavy, or closed to people who do not see it."""
-    for scheme, width in itertools.product(("light", "dark"), (390, 1200)):
-        screen: Any = {"color_scheme": scheme, "viewport": {"width": width, "height": 800}}
-        reader = Reader(chromium, stage.base, **screen)
-        stage.sign_in(reader, "ann")
-        for path in paths:
-            assert reader.open(path) <= MAX_PAGE_BYTES, path
-            assert reader.is_inside(width), path
-        reader.close()
-        # axe is put into the page by the test, which our policy rightly forbids to others.
-        seer = Reader(chromium, stage.base, bypass_csp=True, **screen)
-        seer.open("/signin")
-        assert serious_faults(seer) == []
-        stage.sign_in(seer, "ann")
-        for path in paths:
-            seer.open(path)
-            assert serious_faults(seer) == [], (scheme, width, path)
-        seer.close()
+    screen: Any = {"color_scheme": scheme, "viewport": {"width": width, "height": 800}}
+    reader = Reader(chromium, stage.base, **screen)
+    stage.sign_in(reader, "ann")
+    for path in paths:
+        assert reader.open(path) <= MAX_PAGE_BYTES, path
+        assert reader.is_inside(width), path
+    reader.close()
+    # axe is put into the page by the test, which our policy rightly forbids to others.
+    seer = Reader(chromium, stage.base, bypass_csp=True, **screen)
+    seer.open("/signin")
+    assert serious_faults(seer) == []
+    stage.sign_in(seer, "ann")
+    for path in paths:
+        seer.open(path)
+        assert serious_faults(seer) == [], path
+    seer.close()
 
 
 def test_a_training_shows_its_loss(chromium: Any, stage: Stage, paths: list[str]) -> None:

@@ -101,8 +101,15 @@ def test_from_a_mail_address_to_a_lab_and_a_machine(
     boss.close()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [390, 1200])
+@pytest.mark.parametrize(
+    ("width", "scheme"),
+    [
+        (390, "dark"),
+        (1200, "light"),
+        pytest.param(390, "light", marks=pytest.mark.slow),
+        pytest.param(1200, "dark", marks=pytest.mark.slow),
+    ],
+)
 def test_pages_hold_for_everybody(
     chromium: Any, server: Server, boxes: Mailboxes, scheme: str, width: int
 ) -> None:
@@ -119,17 +126,16 @@ def test_pages_hold_for_everybody(
     reader.close()
 
 
-def test_pages_are_accessible(chromium: Any, server: Server, boxes: Mailboxes) -> None:
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
+def test_pages_are_accessible(chromium: Any, server: Server, boxes: Mailboxes, scheme: str) -> None:
     # axe is put into the page by the test, which our policy rightly forbids to everybody else.
-    for scheme in ("light", "dark"):
-        reader = Reader(chromium, server.address, bypass_csp=True, color_scheme=scheme)
-        sign_in(reader, BOSS, boxes)
-        server.run("operator", "add", BOSS)
-        for path in OPEN + OWN + STAFF:
-            reader.open(path)
-            serious = serious_faults(reader)
-            assert serious == [], (scheme, path)
-        reader.close()
+    reader = Reader(chromium, server.address, bypass_csp=True, color_scheme=scheme)
+    sign_in(reader, BOSS, boxes)
+    server.run("operator", "add", BOSS)
+    for path in OPEN + OWN + STAFF:
+        reader.open(path)
+        assert serious_faults(reader) == [], path
+    reader.close()
 
 
 def test_without_scripts_everything_works(chromium: Any, server: Server, boxes: Mailboxes) -> None:

@@ -101,6 +101,7 @@ def test_a_killed_node_goes_on_from_the_last_step(lab: Session, short_path: Path
     assert run.info.verified == run.info.tasks == 3 * STEPS
 
 
+@pytest.mark.slow
 def test_the_page_runs_as_it_is_written(
     lab: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -118,6 +119,7 @@ def test_the_page_runs_as_it_is_written(
         assert out.getvalue().splitlines() == promised, block
 
 
+@pytest.mark.slow
 def test_a_loop_of_ones_own(lab: Session) -> None:
     x, y = digits()
     ours, plain = network(), network()
@@ -144,12 +146,8 @@ def test_a_loop_of_ones_own(lab: Session) -> None:
         assert (one - other).abs().max() < 1e-4
 
 
-SLOW = [
-    pytest.param(name, marks=pytest.mark.slow) for name in ("text", "physics", "diffusion", "graph")
-]
-
-
-@pytest.mark.parametrize("name", ["transformer", *SLOW])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["transformer", "text", "physics", "diffusion", "graph"])
 def test_the_examples_follow_pytorch(lab: Session, name: str) -> None:
     from examples.training_problems import PROBLEMS
     from gpugoblin.client.train_model import _takes_model

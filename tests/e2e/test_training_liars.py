@@ -206,7 +206,8 @@ ROUNDS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("forgets", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("forgets", [False, True])
 def test_rounds_of_local_steps_among_liars_give_the_same_bits(
     forgets: bool, short_path: Path
 ) -> None:

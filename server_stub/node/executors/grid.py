@@ -86,7 +86,8 @@ class GridExecutor:
     async def wait_for_work(self, timeout_s: float) -> bool:
         """Returns True when there may be work, False after `timeout_s`."""
         try:
-            await asyncio.wait_for(self._work.wait(), timeout_s)
+            async with asyncio.timeout(timeout_s):
+                await self._work.wait()
         except TimeoutError:
             return False
         return True

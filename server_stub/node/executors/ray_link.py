@@ -254,7 +254,8 @@ class RayLink:
         process = self._process
         if process is not None:
             try:
-                await asyncio.wait_for(process.wait(), STOP_S)
+                async with asyncio.timeout(STOP_S):
+                    await process.wait()
             except (TimeoutError, asyncio.CancelledError) as cause:
                 process.kill()
                 await process.wait()

@@ -117,7 +117,8 @@ class Desk:
         if found is None:
             here.news.clear()
             try:
-                await asyncio.wait_for(here.news.wait(), self._hold_s)
+                async with asyncio.timeout(self._hold_s):
+                    await here.news.wait()
             except TimeoutError:
                 return None
             found = self._next(here)

@@ -154,6 +154,27 @@ def test_an_agent_that_is_away_is_tried_again_and_sigterm_ends_it(tmp_path: Path
     asyncio.run(whole())
 
 
+def test_a_change_at_the_moment_of_the_end_does_not_hold_it_up(tmp_path: Path) -> None:
+    heard = Heard()
+
+    async def whole() -> None:
+        server = ControlServer(tmp_path, "agent-1", nothing, sessions=heard)
+        await server.start()
+        helper = Helper(tmp_path, replace(machine_here(), polled=(Terminals(),)))
+        task = asyncio.ensure_future(helper.run())
+        await heard.until(lambda told: told is not None)
+        await asyncio.sleep(1)  # it waits for a change now
+        helper._changed.set()
+        task.cancel()
+        done, _ = await asyncio.wait([task], timeout=20)
+        assert task in done
+        assert task.cancelled()
+        await server.close()
+
+    tmp_path.chmod(0o700)
+    asyncio.run(whole())
+
+
 def test_it_loads_nothing_that_lends() -> None:
     code = (
         "import sys, app.session; bad = {'numpy', 'cryptography', 'requests', 'sqlite3',"

@@ -165,6 +165,7 @@ def test_each_card_has_a_line() -> None:
     assert "mesa-vulkan-drivers" in found[5].next_step
 
 
+@pytest.mark.slow
 def test_a_software_card_is_tried_in_its_walls() -> None:
     card = only_software().cards[0]
     more = {"cards.software": True, "processor.share": True}

@@ -164,8 +164,10 @@ def test_a_second_press_cancels(info: JobInfo) -> None:
 
 
 PROGRAM = """
-import sys
+import signal, sys
 import gpugoblin as gg
+# Where the tests run in the background of a shell, it would be ignored from the start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 gg.connect(sys.argv[1])
 job = gg.array([1, 2, 3]).sum().save(name="long")
 print("waiting", flush=True)

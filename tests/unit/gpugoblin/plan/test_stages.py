@@ -155,6 +155,7 @@ def test_many_random_programs(data: st.DataObject) -> None:
     random_program(data)
 
 
+@pytest.mark.slow
 def test_a_head_larger_than_an_engine_is_tiled() -> None:
     """A vocabulary so wide that its product fits no task; the blocks before it are stages."""
     program, parameters = transformer(1, 16, 64, 2048, tied=False)

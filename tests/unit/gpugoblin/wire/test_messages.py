@@ -24,7 +24,7 @@ ENTRIES = [MESSAGES[key] for key in sorted(MESSAGES)]
 ids = [entry.key for entry in ENTRIES]
 every_message = pytest.mark.parametrize("entry", ENTRIES, ids=ids)
 quick = settings(
-    max_examples=15,
+    max_examples=8,
     deadline=None,
     database=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],

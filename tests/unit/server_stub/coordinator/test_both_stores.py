@@ -384,7 +384,7 @@ def _typed(value: Any) -> tuple[str, Any]:
 
 def test_both_stores_answer_and_keep_the_same(server: Postgres, prepared: str) -> None:
     machine = type("Machine", (BothStores,), {"server": server, "template": prepared})
-    machine.TestCase.settings = settings(max_examples=15, stateful_step_count=40)  # type: ignore[attr-defined]
+    machine.TestCase.settings = settings(max_examples=8, stateful_step_count=40)  # type: ignore[attr-defined]
     machine.TestCase().runTest()  # type: ignore[attr-defined]
 
 

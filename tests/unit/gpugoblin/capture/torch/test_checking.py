@@ -96,6 +96,7 @@ def test_values_of_16_bits_are_not_taken_on_trust() -> None:
     assert ladder.own_bound(program, graph, [right + np.float32(2 * own)]) == ladder.TOLERANCE
 
 
+@pytest.mark.slow
 def test_a_missing_operator_is_reported_without_the_program(tmp_path: Path) -> None:
     path = tmp_path / "report.json"
     found = gg.check(lambda x: torch.special.bessel_j0(x), numbers(3), report=path)

@@ -67,9 +67,11 @@ def test_a_backup(grid: Lab, config: Path, tmp_path: Path) -> None:
 
 RESTORE = "from server_stub.node.keeping import restore as r\n"
 IN_RESTORE = (
-    "r._take = die", "r._check_database = die", "r.sync_directory = die",
-    "r.node_settings.load = die",
-)  # fmt: skip
+    "r._check_database = die",
+    pytest.param("r._take = die", marks=pytest.mark.slow),
+    pytest.param("r.sync_directory = die", marks=pytest.mark.slow),
+    pytest.param("r.node_settings.load = die", marks=pytest.mark.slow),
+)
 
 
 @pytest.mark.parametrize("place", IN_RESTORE)
