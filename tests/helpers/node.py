@@ -70,6 +70,7 @@ class Workers:
         self.meddle: Meddle = lambda item: None
         self.hold: asyncio.Event | None = None
         self.falsify = False
+        self._doing = threading.Lock()
 
     async def run(self, work: Work) -> Reply:
         """Does one item in a thread."""
@@ -87,7 +88,9 @@ class Workers:
             return self._compute(work)
         if isinstance(work, Recompute):
             return self._recompute(work)
-        return self.desk.do(work)
+        # One at a time, as in the process of a real worker: Python 3.11 cannot parse in two threads.
+        with self._doing:
+            return self.desk.do(work)
 
     def _read(self, source: Any) -> Array:
         if isinstance(source, RegionInput):
