@@ -88,7 +88,7 @@ class Workers:
             return self._compute(work)
         if isinstance(work, Recompute):
             return self._recompute(work)
-        # One at a time, as in the process of a real worker: Python 3.11 cannot parse in two threads.
+        # One at a time, as in a real worker: Python 3.11 cannot parse in two threads.
         with self._doing:
             return self.desk.do(work)
 
