@@ -41,6 +41,7 @@ __all__ = ["begin", "train"]
 LARGEST_MICRO: Final = 64
 """Examples of a task where nobody says: small enough that several contributors share a batch."""
 
+DEFAULT_SHARDS: Final = 4
 
 _OTHER_EXAMPLES: Final = (
     "gpugoblin: {path} read its data with {other}. This run does not, so it starts elsewhere in "
@@ -59,7 +60,7 @@ def train(
     name: str | None = None,
     micro_batch: int | None = None,
     local_steps: int = 1,
-    shards: int = 4,
+    shards: int | None = None,
     parameters: Mapping[str, NumpyArray] | None = None,
     evaluation: Any = None,
     evaluate_every: int = 0,
@@ -96,6 +97,7 @@ def train(
             examples of its own (`batch` of them a step) and gives what its weights moved by as
             int8; their mean is taken with Nesterov's momentum. Far fewer bytes a step, another
             curve; losses, evaluations and versions count rounds. Needs `numeric_class="exact"`.
+            shards: 4 where it is not said; of rounds only.
         evaluation: data of the same form that is not trained on, and `evaluate_every` so many
             steps its mean loss is computed. patience: end after so many evaluations in a row that
             were not better than the best by `least_gain`.
@@ -103,7 +105,8 @@ def train(
         seed, shuffle: the order of the examples, a new one each epoch, and random numbers.
         checkpoint_every: keep the weights of every so many steps beside the newest.
         resume: a checkpoint file or a run whose weights, optimizer and place in the data go on.
-        numeric_class, executor, where, priority, overwrite: as for any job.
+        numeric_class, executor, where, priority, overwrite: as for any job; `where` speaks of
+            contributors' cards, so not with executor="local" or "ray".
         session: instead of the one in use.
 
     Returns:
@@ -116,11 +119,24 @@ def train(
     """
     place = caller()
     link = session or public.current_session()
+    _require_used(
+        place,
+        (shards is not None and local_steps == 1, "shards", shards, "only rounds of local steps "
+         "have shards; give local_steps= too, or micro_batch= to cut a batch"),
+        (parameters is not None and is_torch(model), "parameters", "...", "a torch module has "
+         "parameters of its own; leave it out"),
+        (parameters is not None and not is_torch(model) and loss is not None, "loss", loss,
+         "the function that is trained gives the loss itself; leave it out"),
+        (least_gain and not patience, "least_gain", least_gain, "it needs patience="),
+        (where is not None and executor in ("local", "ray"), "where", where, "it speaks of "
+         f"contributors' cards, executor={executor!r} of the lab's own; leave one out"),
+    )  # fmt: skip
     examples = data_set(data, place)
     rows = _micro(place, steps, batch, micro_batch, examples)
     rounds = None
     if local_steps != 1:
-        rounds = _rounds(place, steps, batch, micro_batch, local_steps, shards, numeric_class)
+        wanted = DEFAULT_SHARDS if shards is None else shards
+        rounds = _rounds(place, steps, batch, micro_batch, local_steps, wanted, numeric_class)
         rows, steps, batch = batch, steps // rounds.steps, batch * rounds.steps * rounds.shards
         if examples.examples < batch:
             reason = f"a round reads {batch} examples, the data has {examples.examples}"
@@ -219,6 +235,14 @@ def begin(
 
 def _executor(link: Session, wanted: str) -> str:
     return "local" if wanted == "auto" and link.is_local else wanted
+
+
+def _require_used(place: Place, *found: tuple[object, str, object, str]) -> None:
+    """Raises for the first option that would have no effect: (whether it has none, its name, its
+    value, why, and what to do)."""
+    for idle, name, value, reason in found:
+        if idle:
+            raise _refused(place, name, value, reason)
 
 
 def _micro(place: Place, steps: int, batch: int, wanted: int | None, examples: DataSet) -> int:

@@ -52,13 +52,18 @@ def prepare(
     Args:
         optimizer: torch.optim.SGD, Adam or AdamW with one group of parameters, or one of
             gpugoblin's. Its rate is read before each step, so torch's schedulers work.
-        loss, micro_batch, clip_norm, executor, session: as `gg.train` has them.
+        loss, clip_norm, executor, session: as `gg.train` has them. micro_batch: examples a task at
+            most; a batch is cut into equal parts, and a loader's last one may be short.
 
     Raises:
-        ClientError: `training_refused`, for another optimizer.
+        ClientError: `training_refused`, for another optimizer or micro-batch.
     """
     place = caller()
     optimizer_of_torch(optimizer, place)
+    if micro_batch is not None and (not isinstance(micro_batch, int) or micro_batch < 1):
+        reason = "a whole number of 1 or more is wanted"
+        raise ClientError("training_refused", line=place, name="micro_batch", value=micro_batch,
+                          reason=reason)  # fmt: skip
     return Prepared(model, optimizer, loss, micro_batch, clip_norm, executor, session), optimizer
 
 

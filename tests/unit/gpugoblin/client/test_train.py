@@ -13,6 +13,7 @@ import gpugoblin as gg
 from gpugoblin.client.run import Run
 from gpugoblin.errors import ClientError
 from tests.helpers.node import LabNode
+from tests.helpers.torch_programs import torch_or_skip
 from tests.helpers.trainings import Linear
 
 MODEL = Linear()
@@ -178,6 +179,10 @@ def test_cancelling_keeps_the_weights(lab: gg.Session) -> None:
         ({"micro_batch": 3}, "training_refused"),
         ({"patience": 2}, "training_refused"),
         ({"evaluate_every": 2}, "training_refused"),
+        ({"shards": 4}, "training_refused"),
+        ({"loss": squares}, "training_refused"),
+        ({"least_gain": 0.1, "evaluation": MODEL.data}, "training_refused"),
+        ({"where": gg.where(min_memory="1GB"), "executor": "local"}, "training_refused"),
         ({**ROUNDS, "local_steps": 0}, "training_refused"),
         ({**ROUNDS, "local_steps": 2.0}, "training_refused"),
         ({**ROUNDS, "local_steps": 1026, "steps": 1026}, "training_refused"),
@@ -204,6 +209,20 @@ def test_what_is_refused_before_anything_is_sent(
         trained(**fields)
     assert caught.value.code == code
     assert gg.jobs() == []
+
+
+def test_a_module_takes_no_parameters_and_a_loop_no_empty_tasks(lab: gg.Session) -> None:
+    torch = torch_or_skip()
+    module = torch.nn.Linear(3, 1)
+    with pytest.raises(ClientError) as caught:
+        gg.train(
+            module, parameters=WEIGHTS, data=MODEL.data, optimizer=gg.SGD(0.1), steps=2, batch=8
+        )
+    assert "parameters" in caught.value.what
+    for rows in (0, -1, 2.0):
+        with pytest.raises(ClientError) as caught:
+            gg.prepare(module, torch.optim.SGD(module.parameters()), micro_batch=rows)  # type: ignore[arg-type] # as a notebook might
+        assert "micro_batch" in caught.value.what
 
 
 def test_losses_that_are_none(lab: gg.Session) -> None:
