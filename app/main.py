@@ -124,6 +124,10 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _run(options: argparse.Namespace) -> int:
+    from app.agent.lean import be_lean
+
+    be_lean()  # before anything else is loaded
+
     import asyncio
 
     from app.agent.agent import Agent

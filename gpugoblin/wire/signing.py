@@ -20,8 +20,6 @@ from typing import Final
 
 import msgspec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from nacl.bindings import crypto_sign_BYTES, crypto_sign_open, crypto_sign_PUBLICKEYBYTES
-from nacl.exceptions import BadSignatureError
 
 from gpugoblin.errors import WireError
 from gpugoblin.hashing import REQUEST, digest
@@ -49,6 +47,9 @@ __all__ = [
 
 WINDOW_S: Final = 300
 """How far the sender's clock may be from the receiver's, in seconds, either way."""
+
+SIGNATURE_BYTES: Final = 64
+PUBLIC_KEY_BYTES: Final = 32
 
 CLAIM: Final = "gpugoblin 2026-11 claim"
 DOCUMENT: Final = "gpugoblin 2026-11 document"
@@ -228,7 +229,11 @@ def _digest(domain: str, parts: Iterable[bytes]) -> bytes:
 
 
 def _is_signed(public_key: bytes, signature: bytes, signed: bytes) -> bool:
-    if len(signature) != crypto_sign_BYTES or len(public_key) != crypto_sign_PUBLICKEYBYTES:
+    # Loaded by those who check: an agent only signs, and libsodium takes a MiB.
+    from nacl.bindings import crypto_sign_open
+    from nacl.exceptions import BadSignatureError
+
+    if len(signature) != SIGNATURE_BYTES or len(public_key) != PUBLIC_KEY_BYTES:
         return False
     try:
         crypto_sign_open(signature + signed, public_key)
