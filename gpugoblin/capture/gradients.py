@@ -19,6 +19,7 @@ from gpugoblin.capture.shaping import broadcast_to
 from gpugoblin.capture.source import NodeSource
 from gpugoblin.errors import CaptureError, GraphError
 from gpugoblin.graph.grad import gradient as graph_gradient
+from gpugoblin.graph.grad import located
 
 __all__ = ["gradient", "value_and_gradient"]
 
@@ -133,7 +134,8 @@ def _differentiated(
         wanted = [root for root in stands if root in numbers]
         graph = graph_gradient(made.graph, [numbers[root] for root in wanted])
     except GraphError as cause:
-        raise _refused(place, cause.what.rstrip("."), cause.next_step) from cause
+        told = located(cause, made.names.lines)
+        raise _refused(place, told.what.rstrip("."), told.next_step) from cause
     value, *found = lift(graph, inputs, place)
     known = dict(zip(wanted, found, strict=True))
     return value, [known[root] if root in known else _zeros(root, place) for root in roots]

@@ -1,7 +1,8 @@
 """The loss of a model as a graph, with its tensors laid out in flat arrays.
 
 Owns: the step from a torch module, or a function of lazy arrays, to what a training is submitted
-with. Must not: differentiate (the lab node does, from the graph), or send anything.
+with. Must not: give a gradient (the lab node makes it, from the graph; here it is only
+tried, so that its refusal names the program's line), or send anything.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ from gpugoblin.capture.lower import lower
 from gpugoblin.capture.source import MemorySource, NodeSource
 from gpugoblin.catalog.spec import DTYPES, TensorSpec
 from gpugoblin.catalog.spec import Array as NumpyArray
-from gpugoblin.errors import CaptureError, ClientError
+from gpugoblin.errors import CaptureError, ClientError, GraphError
 from gpugoblin.graph.builder import GraphBuilder
+from gpugoblin.graph.grad import gradient, located
 from gpugoblin.graph.ir import Graph
 from gpugoblin.hashing import JOB, digest
 from gpugoblin.wire.messages.training import GraphSlot, NamedTensor
@@ -161,6 +163,8 @@ def from_torch(
             array = found.weights[one.name].astype(DTYPES[spec.dtype], copy=False)
             kind = _kind(one, spec, trained, found.updates)
             slots.append(layout.own(kind, name, array))
+    if beside is None:
+        _require_gradient(found.graph, slots, found.lines, place, found.backwards)
     graph, slots = _all_data(found.graph, slots, batch)
     return _made(graph, slots, [numbers[name] for name in found.updates], layout, place)
 
@@ -228,6 +232,19 @@ def _all_data(
     return made, [*slots, *(GraphSlot("data", number) for number in missing)]
 
 
+def _require_gradient(
+    graph: Graph, slots: Sequence[GraphSlot], lines: Mapping[int, object], place: Place,
+    more: Sequence[str] = (),
+) -> None:  # fmt: skip
+    """Requires that the loss has a gradient by its parameters."""
+    wrt = [number for number, slot in enumerate(slots) if slot.kind == "parameter"]
+    try:
+        gradient(graph, wrt)
+    except GraphError as cause:
+        told = " ".join([str(located(cause, lines)), *more]).rstrip(".")
+        raise ClientError("model_not_trainable", line=place, reason=told) from cause
+
+
 def _made(
     graph: Graph, slots: Sequence[GraphSlot], updates: Sequence[int], layout: _Layout, place: Place
 ) -> TrainModel:
@@ -282,6 +299,8 @@ def from_function(
                 cause="the loss reads a file beside its data",
                 fix="Pass the file in data=, or its numbers as an array.",
             )  # fmt: skip
+    if beside is None:
+        _require_gradient(made.graph, slots, made.names.lines, place)
     graph, every = _all_data(made.graph, slots, batch)
     return _made(graph, every, (), layout, place)
 

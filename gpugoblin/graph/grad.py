@@ -11,7 +11,7 @@ a second order comes from asking again.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -19,13 +19,13 @@ from gpugoblin.catalog import registry
 from gpugoblin.catalog.building import call, filled
 from gpugoblin.catalog.casting import STORAGE
 from gpugoblin.catalog.spec import DTYPES, FLOATS
-from gpugoblin.errors import GraphError
+from gpugoblin.errors import GoblinError, GraphError
 from gpugoblin.graph.builder import GraphBuilder
 from gpugoblin.graph.check import check
 from gpugoblin.graph.expand import expand
 from gpugoblin.graph.ir import Graph, Node
 
-__all__ = ["backward", "gradient"]
+__all__ = ["backward", "gradient", "located"]
 
 
 def gradient(
@@ -45,11 +45,25 @@ def gradient(
         the spec of its input. An input that the outputs do not depend on has zeros.
 
     Raises:
-        GraphError: not_differentiable, loss_not_scalar; over_limit when the result is too large.
+        GraphError: not_differentiable, with the field `value`: the number of the first value of
+            the node that stops it; loss_not_scalar; over_limit when the result is too large.
     """
     check(graph)
-    graph = expand(graph, lambda operator: operator.grad is not None).graph
     return _Sweep(graph, tuple(wrt), tuple(of), seeded).run()
+
+
+def located(error: GoblinError, lines: Mapping[int, object]) -> GoblinError:
+    """The error with the program's line of the node that stopped a gradient, where it is known.
+
+    Args:
+        lines: by number of the first value of a node, as graphs keep them beside.
+    """
+    value = error.fields.get("value")
+    line = lines.get(value) if isinstance(value, int) else None
+    if line is None or error.code != "not_differentiable":
+        return error
+    fields = {**error.fields, "operator": f"{error.fields['operator']} of {line}"}
+    return GraphError(error.code, **fields)
 
 
 def backward(
@@ -79,7 +93,6 @@ def backward(
         GraphError: as `gradient`.
     """
     check(graph)
-    graph = expand(graph, lambda operator: operator.grad is not None).graph
     return _Sweep(graph, tuple(wrt), tuple(of), seeded=True, units=tuple(units)).alone(keep)
 
 
@@ -94,12 +107,16 @@ class _Sweep:
         seeded: bool,
         units: tuple[int, ...] = (),
     ) -> None:
-        self._graph = graph
+        expanded = expand(graph, lambda operator: operator.grad is not None)
+        made = [first for first, _ in graph.numbered_nodes()]
+        self._graph = expanded.graph
+        firsts = (first for first, _ in self._graph.numbered_nodes())
+        self._origins = dict(zip(firsts, (made[one] for one in expanded.origins), strict=True))
         self._wrt = wrt
         self._of = of
         self._units = units
         self._seeded = seeded
-        self._specs = graph.specs()
+        self._specs = self._graph.specs()
         self._builder = GraphBuilder()
         self._values: list[int] = []
         self._seeds: dict[int, int] = {}
@@ -167,7 +184,7 @@ class _Sweep:
         for place, spec in enumerate(node.outputs):
             if depends and spec.dtype in STORAGE:
                 reason = f"{spec.dtype} only stores numbers: round with round_{spec.dtype} instead"
-                raise GraphError("not_differentiable", operator=node.operator, reason=reason)
+                raise self._stopped(first, node.operator, reason)
             if depends and spec.dtype in FLOATS:
                 self._reached.add(first + place)
 
@@ -194,19 +211,28 @@ class _Sweep:
             return
         operator = registry.get(node.operator, node.version)
         if operator.grad is None:
-            raise GraphError(
-                "not_differentiable", operator=operator.key, reason="it declares no derivative"
+            raise self._stopped(first, operator.key, "it declares no derivative")
+        try:
+            shares = operator.grad(
+                self._builder,
+                [self._values[value] for value in node.inputs],
+                [self._values[value] for value in outputs],
+                seeds,
+                node.attrs,
             )
-        shares = operator.grad(
-            self._builder,
-            [self._values[value] for value in node.inputs],
-            [self._values[value] for value in outputs],
-            seeds,
-            node.attrs,
-        )
+        except GraphError as cause:
+            if cause.code != "not_differentiable":
+                raise
+            # What stops it may stand inside a body, whose numbers mean nothing outside.
+            fields = cause.fields
+            raise self._stopped(first, fields["operator"], fields["reason"]) from cause
         for value, share in zip(node.inputs, shares, strict=True):
             if share is not None and value in self._reached:
                 self._add(value, share)
+
+    def _stopped(self, first: int, operator: object, reason: object) -> GraphError:
+        value = self._origins[first]
+        return GraphError("not_differentiable", operator=operator, reason=reason, value=value)
 
     def _gradient(self, value: int) -> int:
         seed = self._seeds.get(value)

@@ -25,6 +25,7 @@ from gpugoblin.capture.torch.signs import needs_signs
 from gpugoblin.capture.torch.wrapping import Program, make_program
 from gpugoblin.catalog.registry import catalog_hash
 from gpugoblin.errors import CaptureError, GoblinError
+from gpugoblin.graph.grad import located
 from gpugoblin.graph.interpret import interpret
 
 __all__ = ["CheckReport", "check", "check_climbed", "refused"]
@@ -189,9 +190,10 @@ def _gradients(program: Program, found: Climbed, run: Run) -> tuple[GradientErro
     try:
         return compare_gradients(program, found.lowered, run), ""
     except GoblinError as error:
-        return None, str(error)
+        told = [str(located(error, found.lowered.lines)), *found.lowered.refused]
+        return None, "\n".join(told)
     except Exception as error:  # torch's backward may raise anything; the report then says so
-        return None, str(refusal_of(error, program))
+        return None, str(refusal_of(error, program.label))
 
 
 def _wide_error(program: Program, found: Climbed) -> float | None:

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from gpugoblin.capture.torch.functions import Calls
 from gpugoblin.capture.torch.library import HALVES, dtype_name, load_torch, numpy_of
 from gpugoblin.capture.torch.values import Pair, Scalar, Value
 from gpugoblin.catalog import building
@@ -62,6 +63,8 @@ class Context:
         lower_body: lowers the body of a loop, for inputs of given specs.
         most_constant_bytes: larger arrays become inputs.
         halves: whether tensors of 16 bits were seen, which are float32 here.
+        calls: of autograd.Functions, by the number that their operator names.
+        refused: why gradients of such calls cannot be said, each with its line.
     """
 
     builder: GraphBuilder
@@ -71,6 +74,8 @@ class Context:
     lower_body: Callable[[Any, Sequence[TensorSpec]], Graph] = _no_bodies
     most_constant_bytes: int = 1 << 16
     halves: bool = False
+    calls: Calls = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
 
     def spec(self, value: Value) -> TensorSpec:
         return self.builder.spec(value.number)

@@ -58,6 +58,7 @@ class _Answer(msgspec.Struct, frozen=True):
     rung: str = ""
     difference: float | None = None
     refused: tuple[str, ...] = ()
+    backwards: tuple[str, ...] = ()
 
 
 def from_array(array: Array) -> ArrayBytes:
@@ -88,6 +89,7 @@ def write_capture(found: Climbed | CaptureError) -> bytes:
         rung=found.rung,
         difference=found.difference,
         refused=found.refused,
+        backwards=lowered.refused,
     )
     return msgspec.msgpack.encode(answer)
 
@@ -114,5 +116,6 @@ def read_capture(data: bytes, label: str) -> Captured:
         rung=answer.rung,
         difference=answer.difference,
         refused=answer.refused,
+        backwards=answer.backwards,
         label=label,
     )

@@ -70,7 +70,7 @@ def step_up(program: Program, place: int, told: Sequence[CaptureError]) -> Climb
         expected = eager(program)
         checks = checks_of(lambda: eager(program))
     except Exception as error:  # the researcher's own program may raise anything
-        raise refusal_of(error, program) from error
+        raise refusal_of(error, program.label) from error
     name, trace = RUNGS[place]
     try:
         with answered(checks):
@@ -81,7 +81,7 @@ def step_up(program: Program, place: int, told: Sequence[CaptureError]) -> Climb
             gap = _gap(found, eager(program, signs=True))
         bound = TOLERANCE if gap is None or gap <= TOLERANCE else own_bound(program, lowered, found)
     except Exception as error:  # whatever stops one rung, the next is tried; each is told
-        return refusal_of(error, program)
+        return refusal_of(error, program.label)
     if gap is None or gap <= bound:
         return Climbed(lowered, name, gap, tuple(map(str, told)), tuple(found), bound)
     return CaptureError(

@@ -65,6 +65,7 @@ class LoweredGraph:
         updates: buffers that the program writes, by name, in the order of the last outputs.
         lines: the researcher's line of each node's first value.
         halves: whether the program holds floats of 16 bits, which the graph computes in float32.
+        refused: why gradients of autograd.Functions cannot be said, each with its line.
     """
 
     graph: Graph
@@ -74,6 +75,7 @@ class LoweredGraph:
     lines: dict[int, Place]
     random: bool
     halves: bool = False
+    refused: tuple[str, ...] = ()
 
 
 def lower_trace(traced: Traced) -> LoweredGraph:
@@ -86,17 +88,15 @@ def lower_trace(traced: Traced) -> LoweredGraph:
     return _Walk(traced).run()
 
 
-def _lower_body(module: Any, specs: Sequence[TensorSpec]) -> Graph:
-    return _Walk(Traced(module.graph, (), (), module)).body(specs)
-
-
 class _Walk:
     """The state of one lowering."""
 
     def __init__(self, traced: Traced) -> None:
         self._traced = traced
         self._builder = GraphBuilder()
-        self._context = Context(self._builder, key=self._key, lower_body=_lower_body)
+        self._context = Context(
+            self._builder, key=self._key, lower_body=self._lower_body, calls=traced.calls
+        )
         self._inputs: list[tuple[int, Input]] = []
         self._known: dict[Any, Any] = {}
         self._places: dict[int, Place] = {}
@@ -115,6 +115,12 @@ class _Walk:
         if not all(isinstance(one, Value) for one in outputs):
             raise Unsupported("a loop's body that gives complex numbers or no tensors")
         return self._builder.build([one.number for one in outputs])
+
+    def _lower_body(self, module: Any, specs: Sequence[TensorSpec]) -> Graph:
+        inner = _Walk(Traced(module.graph, (), (), module, self._traced.calls))
+        found = inner.body(specs)
+        self._context.refused.extend(inner._context.refused)
+        return found
 
     def _walked(self, placeholders: Iterator[Any]) -> list[Any]:
         outputs: list[Any] = []
@@ -334,7 +340,7 @@ class _Walk:
         kept = tuple(counts[: len(results)])
         return LoweredGraph(
             graph, tuple(inputs), kept, tuple(buffers), lines, self._random is not None,
-            self._context.halves,
+            self._context.halves, tuple(self._context.refused),
         )  # fmt: skip
 
 

@@ -39,6 +39,7 @@ class Captured:
         refused: what the better ways said.
         weights: the numbers of parameters and buffers when the program was captured.
         template: with `batch=True`, the graph of any batch.
+        backwards: why gradients of some torch.autograd.Functions are refused, each with its line.
     """
 
     graph: Graph
@@ -52,6 +53,7 @@ class Captured:
     label: str
     weights: Mapping[str, Array] = field(default_factory=dict)
     template: Template | None = None
+    backwards: tuple[str, ...] = ()
 
     @property
     def parameters(self) -> tuple[str, ...]:

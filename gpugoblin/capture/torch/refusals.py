@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from gpugoblin.capture.torch.functions import IN_BYTE_CODE
 from gpugoblin.capture.torch.lines import place_of_error
-from gpugoblin.capture.torch.wrapping import Program
 from gpugoblin.errors import CaptureError, GraphError
 
 __all__ = ["refusal_of"]
@@ -32,8 +32,8 @@ _ON_MEMORY: Final = ("aliasing during higher order op", "might be aliasing")
 _SHOWN: Final = 200
 
 
-def refusal_of(error: Exception, program: Program) -> CaptureError:
-    """The error to tell."""
+def refusal_of(error: Exception, label: str) -> CaptureError:
+    """The error to tell about a program of that name."""
     if isinstance(error, CaptureError):
         return error
     place = place_of_error(error)
@@ -47,12 +47,21 @@ def refusal_of(error: Exception, program: Program) -> CaptureError:
         )
     if any(words in text for words in _ON_MEMORY):
         return CaptureError("loop_shares_memory", line=place)
+    if IN_BYTE_CODE in text:
+        found = text[text.index(IN_BYTE_CODE) :].split()
+        kind = found[len(IN_BYTE_CODE.split())]
+        return CaptureError(
+            "capture_failed",
+            line=place,
+            subject=label,
+            reason=f"{IN_BYTE_CODE} {kind}; it must stand outside of scan, cond and while_loop",
+        )
     if isinstance(error, GraphError) and error.code == "over_limit":
         return CaptureError("program_too_large", line=place, reason=error.what.rstrip("."))
     first = next((line.strip() for line in str(error).splitlines() if line.strip()), "no message")
     return CaptureError(
         "capture_failed",
         line=place,
-        subject=program.label,
+        subject=label,
         reason=f"{type(error).__name__}: {first[:_SHOWN]}".rstrip("."),
     )

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from gpugoblin.capture.torch.families import lookup
+from gpugoblin.capture.torch.functions import Calls, watched
 from gpugoblin.capture.torch.library import load_torch
 from gpugoblin.capture.torch.lines import every_frame
 from gpugoblin.capture.torch.wrapping import Program
@@ -41,12 +42,14 @@ class Traced:
         graph: torch.fx; its placeholders are `slots`, in order.
         outputs: what its outputs are: "" for a result, else the name of the buffer that gets it.
         module: the graph's own module, which holds what `get_attr` reads.
+        calls: of autograd.Functions.
     """
 
     graph: Any
     slots: tuple[Slot, ...]
     outputs: tuple[str, ...]
     module: Any
+    calls: Calls = field(default_factory=list)
 
 
 def _op_name(target: Any) -> str:
@@ -276,11 +279,23 @@ def _math_attention() -> Iterator[None]:
         yield
 
 
+def _rung(trace: Callable[[Program, Apart], Traced]) -> Callable[[Program, Apart], Traced]:
+    """With the calls of autograd.Functions written down."""
+
+    def watching(program: Program, apart: Apart) -> Traced:
+        calls: Calls = []
+        with watched(calls):
+            found = trace(program, apart)
+        return replace(found, calls=calls)
+
+    return watching
+
+
 RUNGS: Final[tuple[tuple[str, Callable[[Program, Apart], Traced]], ...]] = (
-    ("export", lambda program, apart: _export(program, apart, strict=False)),
-    ("export strict", lambda program, apart: _export(program, apart, strict=True)),
-    ("make_fx", lambda program, apart: _make_fx(program, apart, mode="fake")),
-    ("make_fx real", lambda program, apart: _make_fx(program, apart, mode="real")),
+    ("export", _rung(lambda program, apart: _export(program, apart, strict=False))),
+    ("export strict", _rung(lambda program, apart: _export(program, apart, strict=True))),
+    ("make_fx", _rung(lambda program, apart: _make_fx(program, apart, mode="fake"))),
+    ("make_fx real", _rung(lambda program, apart: _make_fx(program, apart, mode="real"))),
 )
 """From the best to the last resort. The second argument names the operators to be taken apart by
 torch although there is a rule for them, as that rule refused what this program asks of them."""
