@@ -206,4 +206,22 @@ CODES: dict[str, ErrorCode] = {
         what="The name that you typed is not {name}.",
         next_step="Type the name of the account exactly, so that nothing is deleted by mistake.",
     ),
+    "certificate_unknown": ErrorCode(
+        what="There is no certificate with this code.",
+        next_step="Compare it with the paper letter by letter. The certificates of an account end "
+        "with it.",
+    ),
+    "certificate_days_wrong": ErrorCode(
+        what="The days {since} to {until} cannot be certified.",
+        next_step="Give both days as year-month-day, the first not after the last, and the last "
+        "not after today.",
+    ),
+    "certificate_empty": ErrorCode(
+        what="In these days no work of yours was verified for this lab.",
+        next_step="Choose other days or another lab.",
+    ),
+    "certificates_crowded": ErrorCode(
+        what="This account has {most} certificates already.",
+        next_step="Use those that you have.",
+    ),
 }

@@ -42,6 +42,8 @@ _STATUS: Final = {
     "device_revoked": 403,
     "enrolment_unknown": 404,
     "coordinator_subject_unknown": 404,
+    "certificate_unknown": 404,
+    "certificate_days_wrong": 400,
     "form_malformed": 400,
     "form_foreign": 403,
     "operator_only": 403,

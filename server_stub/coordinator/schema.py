@@ -216,7 +216,23 @@ _THIRD: Final[tuple[Statement, ...]] = (
     "CREATE INDEX entry_by_device ON entry (device, day)",
 )
 
-MIGRATIONS: Final[tuple[tuple[Statement, ...], ...]] = (_FIRST, _SECOND, _THIRD)
+_FOURTH: Final[tuple[Statement, ...]] = (
+    # What was certified stays as it was, also when receipts of those days come later.
+    """CREATE TABLE certificate (
+        certificate {text} PRIMARY KEY,
+        account {text} NOT NULL REFERENCES account,
+        name {text} NOT NULL,
+        lab {text} NOT NULL REFERENCES lab,
+        since_day {integer} NOT NULL,
+        until_day {integer} NOT NULL,
+        micro_units {integer} NOT NULL,
+        receipts {integer} NOT NULL,
+        issued_day {integer} NOT NULL
+    ) {strict}""",
+    "CREATE INDEX certificate_by_account ON certificate (account)",
+)
+
+MIGRATIONS: Final[tuple[tuple[Statement, ...], ...]] = (_FIRST, _SECOND, _THIRD, _FOURTH)
 """Step `n` makes schema `n + 1` out of schema `n`. Steps that were released never change.
 
 The words in braces are those of `dialects`, so that one text makes the tables of both databases."""
@@ -261,6 +277,10 @@ COLUMNS: Final[dict[str, tuple[str, ...]]] = {
     "nonce": ("public_key", "nonce", "until_s"),
     "rate_bucket": ("scope", "subject", "level", "at_s"),
     "audit": ("number", "at_s", "actor", "action", "subject", "link"),
+    "certificate": (
+        "certificate", "account", "name", "lab", "since_day", "until_day", "micro_units",
+        "receipts", "issued_day",
+    ),
 }  # fmt: skip
 """Every column that may exist. A test compares it with the database and with a list of words that
 no column may be named after, so that a new column is a decision and not an accident."""

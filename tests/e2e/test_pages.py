@@ -24,7 +24,8 @@ from tests.helpers.mailbox import Mailboxes
 pytestmark = pytest.mark.timeout(240)
 
 ANN, BOSS = "ann@example.org", "boss@example.org"
-OPEN = ("/", "/how", "/questions", "/privacy", "/status", "/labs", "/leaders", "/report", "/signin")
+OPEN = ("/", "/how", "/questions", "/privacy", "/status", "/labs", "/leaders", "/report", "/signin",
+        "/certificate")  # fmt: skip
 OWN = ("/account", "/account/close", "/machines", "/credits", "/research", "/research/apply")
 STAFF = ("/operator", "/operator/labs", "/operator/machines", "/operator/reports",
          "/operator/record")  # fmt: skip

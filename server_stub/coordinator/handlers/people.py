@@ -9,11 +9,13 @@ import re
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
+import msgspec
+
 from gpugoblin.errors import CoordinatorError
 from gpugoblin.ids import AccountId, DeviceId, LabId
 from gpugoblin.wire.signing import fingerprint
 from server_stub.coordinator import audit
-from server_stub.coordinator.handlers import applications, operator
+from server_stub.coordinator.handlers import applications, certificates, operator
 from server_stub.coordinator.handlers.signin import Person, sign_out_all
 from server_stub.coordinator.ledger import MICRO
 from server_stub.coordinator.store import Transaction
@@ -176,6 +178,7 @@ def close(tx: Transaction, now_s: float, person: Person) -> None:
         person.account,
     )
     tx.execute("UPDATE abuse_report SET account = NULL WHERE account = ?", person.account)
+    tx.execute("DELETE FROM certificate WHERE account = ?", person.account)
     tx.execute("DELETE FROM mail WHERE mailbox = ?", person.mailbox)
     tx.execute("DELETE FROM login_code WHERE mailbox = ?", person.mailbox)
     tx.execute(
@@ -215,6 +218,7 @@ def export(tx: Transaction, now_s: float, person: Person) -> dict[str, Any]:
         },
         "machines": [asdict(one) for one in machines(tx, now_s, person.account)],
         "credits": [asdict(one) for one in days(tx, AccountId(person.account), 0)],
+        "certificates": [msgspec.to_builtins(one) for one in certificates.own(tx, person.account)],
         "applications": [
             dict(zip(_APPLICATION, row, strict=True))
             for row in tx.rows(

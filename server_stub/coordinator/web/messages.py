@@ -28,7 +28,8 @@ _OPTIONS: Final = {
 
 SHOWN: Final = (
     "account_name_differs", "application_crowded", "application_not_approved",
-    "application_not_waiting", "code_tries_exhausted", "code_unknown",
+    "application_not_waiting", "certificate_days_wrong", "certificate_empty",
+    "certificate_unknown", "certificates_crowded", "code_tries_exhausted", "code_unknown",
     "coordinator_database_busy", "coordinator_database_damaged", "coordinator_database_full",
     "coordinator_internal", "coordinator_lab_malformed", "coordinator_name_malformed",
     "coordinator_name_taken", "coordinator_rate_limited", "coordinator_request_slow",

@@ -5,6 +5,7 @@ Owns: which facts each shows, and which of its acts ask for a fresh sign-in.
 
 from __future__ import annotations
 
+import asyncio
 from typing import Final
 
 import msgspec
@@ -12,11 +13,12 @@ from starlette.responses import Response
 
 from gpugoblin.errors import CoordinatorError, WebError
 from server_stub.coordinator.gate import Service
-from server_stub.coordinator.handlers import enrol, people
+from server_stub.coordinator.handlers import certificates, enrol, people
 from server_stub.coordinator.handlers.signin import Person
 from server_stub.coordinator.ledger import day_of
+from server_stub.coordinator.web import paper
 from server_stub.coordinator.web.languages import DEFAULT, LANGUAGES, translations
-from server_stub.coordinator.web.public import day_names
+from server_stub.coordinator.web.public import day_names, iso_day
 from server_stub.coordinator.web.route import Page
 from server_stub.coordinator.web.visit import Visit, go, render
 from server_stub.web import charts, forms
@@ -125,7 +127,42 @@ async def _credits(service: Service, visit: Visit) -> Response:
             by_day[one.day] += one.units
     title = translations(visit.language).gettext("Your verified work by day")
     chart = charts.bars(title, list(zip(day_names(days), by_day.values(), strict=True)), "units")
-    return render(visit, "credits.html", days=found, total=total, chart=chart)
+    labs = await service.transact(lambda tx: certificates.labs_of(tx, person.account))
+    issued = await service.transact(lambda tx: certificates.own(tx, person.account))
+    return render(
+        visit, "credits.html", days=found, total=total, chart=chart, labs=labs, issued=issued,
+        since=iso_day(min((first for _, _, first in labs), default=today)), until=iso_day(today),
+        is_spoken=paper.font_of(visit.language) is not None,
+    )  # fmt: skip
+
+
+async def _credits_act(service: Service, visit: Visit) -> Response:
+    person, given = person_of(visit), visit.given
+    code = await service.transact(
+        lambda tx: certificates.issue(
+            tx, visit.now_s, service.rng, person, given.get("lab", ""), given.get("since", ""),
+            given.get("until", ""),
+        )
+    )  # fmt: skip
+    return go(f"/credits/certificate?code={code}")
+
+
+async def _certificate(service: Service, visit: Visit) -> Response:
+    person, code = person_of(visit), visit.request.query_params.get("code", "")
+    if not code:
+        return go("/credits")
+    one = await service.transact(lambda tx: certificates.find_own(tx, person.account, code))
+    house = service.house
+    seal = certificates.seal(house, one)
+    # Letters of Japanese take a tenth of a second; other requests do not wait for them.
+    drawn = await asyncio.to_thread(
+        paper.draw, one, seal, house.settings.public_url, visit.language
+    )
+    return Response(
+        drawn,
+        media_type="application/pdf",
+        headers={"Content-Disposition": f'attachment; filename="gpugoblin-{one.code}.pdf"'},
+    )
 
 
 PAGES: Final = (
@@ -133,5 +170,6 @@ PAGES: Final = (
     Page("/account/export", _export, None, "person"),
     Page("/account/close", _close, _close_act, "person"),
     Page("/machines", _machines, _machines_act, "person"),
-    Page("/credits", _credits, None, "person"),
+    Page("/credits", _credits, _credits_act, "person"),
+    Page("/credits/certificate", _certificate, None, "person"),
 )

@@ -12,8 +12,9 @@ from typing import Any, Final, TypeVar
 
 from starlette.responses import Response
 
-from server_stub.coordinator.gate import Service
-from server_stub.coordinator.handlers import abuse, applications, operator, people
+from gpugoblin.errors import CoordinatorError
+from server_stub.coordinator.gate import Service, status_of
+from server_stub.coordinator.handlers import abuse, applications, certificates, operator, people
 from server_stub.coordinator.ledger import MICRO, day_of
 from server_stub.coordinator.store import Transaction
 from server_stub.coordinator.web.languages import translations
@@ -21,7 +22,7 @@ from server_stub.coordinator.web.route import Page, Show
 from server_stub.coordinator.web.visit import Visit, go, render
 from server_stub.web import charts
 
-__all__ = ["PAGES", "day_names"]
+__all__ = ["PAGES", "day_names", "iso_day"]
 
 R = TypeVar("R")
 
@@ -99,6 +100,29 @@ async def _report_act(service: Service, visit: Visit) -> Response:
     return go("/report?done=1")
 
 
+async def _certificate(service: Service, visit: Visit) -> Response:
+    """A check of a certificate by its code; the address on the paper leads here."""
+    code = visit.request.query_params.get("code", "")[:64]
+    if not code or visit.error is not None:
+        return render(visit, "certificate.html", one=None, code=visit.given.get("code", ""))
+    try:
+        one = await service.transact(lambda tx: certificates.find(tx, code))
+    except CoordinatorError as error:
+        visit.error = error
+        return render(visit, "certificate.html", status_of(error), one=None, code=code)
+    house = service.house
+    return render(
+        visit, "certificate.html", one=one, code="", seal=certificates.seal(house, one),
+        coordinator_key=house.public_key.hex(),
+    )  # fmt: skip
+
+
+async def _certificate_act(service: Service, visit: Visit) -> Response:
+    code = visit.given.get("code", "")
+    one = await service.transact(lambda tx: certificates.find(tx, code))
+    return go(f"/certificate?code={one.code}")
+
+
 def _counts(service: Service) -> Callable[[Transaction], operator.Status]:
     now_s = service.clock.wall_s()
     return lambda tx: operator.status(tx, now_s, service.version, service.house.public_key)
@@ -122,6 +146,11 @@ def _short_day(day: int) -> str:
     return datetime.fromtimestamp(day * 86_400, tz=UTC).strftime("%m-%d")
 
 
+def iso_day(day: int) -> str:
+    """`2026-12-31`, as fields of a day want it."""
+    return datetime.fromtimestamp(day * 86_400, tz=UTC).strftime("%Y-%m-%d")
+
+
 PAGES: Final = (
     Page("/", _home),
     Page("/how", _plain("how.html")),
@@ -131,4 +160,5 @@ PAGES: Final = (
     Page("/labs", _labs),
     Page("/leaders", _leaders),
     Page("/report", _report, _report_act),
+    Page("/certificate", _certificate, _certificate_act),
 )

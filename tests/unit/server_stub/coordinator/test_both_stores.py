@@ -30,6 +30,7 @@ from server_stub.coordinator import audit, ledger
 from server_stub.coordinator.handlers import (
     abuse,
     applications,
+    certificates,
     contact,
     enrol,
     node,
@@ -45,6 +46,7 @@ from server_stub.coordinator.schema import COLUMNS
 from server_stub.coordinator.store import SqliteStore, create
 from server_stub.coordinator.store_postgres import PostgresStore
 from server_stub.coordinator.store_writer import Store, Transaction
+from server_stub.coordinator.web.public import iso_day
 from tests.helpers.coordinator import Desk, Device, Lab, card
 from tests.helpers.postgres import Postgres
 
@@ -77,6 +79,7 @@ class BothStores(RuleBasedStateMachine):
         self.batches: list[tuple[int, ReceiptBatch]] = []
         self.sessions: dict[int, str] = {}
         self.applications: list[tuple[int, str]] = []
+        self.certified = 0
         for who in (0, 1):
             self.account(who)
             self.ask_for_a_device(who)
@@ -85,6 +88,8 @@ class BothStores(RuleBasedStateMachine):
             self.demand(who, 2)
             self.sign_in(who, True)
             self.contact(who, 3, False)
+            self.certify(who, who, 0)
+        assert self.certified == 2
         assert len(self.devices) == len(self.labs) == len(self.sessions) == 2
         assert len(self.grants) == len(self.batches) == 4
 
@@ -294,6 +299,28 @@ class BothStores(RuleBasedStateMachine):
                 desk.house, desk.tx, desk.now_s, desk.rng, None, address(who), lab, text
             )
         )
+
+    @precondition(lambda self: self.labs)
+    @rule(who=WHO, lab=WHO, since=st.integers(-3, 1))
+    def certify(self, who: int, lab: int, since: int) -> None:
+        """The owner of a device asks for a certificate, and anyone looks it up."""
+        name, today = self.labs.get(lab, "lab_unknown"), ledger.day_of(self.now_s)
+        first, last = iso_day(today + since), iso_day(today)
+
+        def work(desk: Desk) -> Any:
+            row = desk.tx.row("SELECT account FROM account WHERE name = ?", f"ann-{who}")
+            if row is None:
+                raise GoblinError("operator_only")
+            person = dataclasses.replace(self.person(desk, who), account=row[0])
+            code = certificates.issue(desk.tx, desk.now_s, desk.rng, person, name, first, last)
+            found = certificates.find(desk.tx, code)
+            return [
+                certificates.own(desk.tx, person.account),
+                certificates.labs_of(desk.tx, person.account),
+                certificates.seal(desk.house, found),
+            ]
+
+        self.certified += isinstance(self.both(work), list)
 
     @rule(who=WHO)
     def leave(self, who: int) -> None:

@@ -8,31 +8,11 @@ from dataclasses import asdict
 import pytest
 
 from gpugoblin.errors import CoordinatorError
-from gpugoblin.ids import AccountId
 from gpugoblin.wire.messages.receipt import ReceiptBatch
 from server_stub.coordinator import ledger
 from server_stub.coordinator.handlers import node, people
-from server_stub.coordinator.handlers.signin import Person
 from tests.helpers.coordinator import Desk, Lab
-
-
-def person(desk: Desk, name: str = "ann") -> Person:
-    row = desk.tx.row("SELECT account, created_s FROM account WHERE name = ?", name)
-    if row is None:
-        row = (desk.account(name), desk.now_s)
-    desk.tx.execute(
-        "UPDATE account SET mailbox = ? WHERE account = ?", f"{name}@example.org", row[0]
-    )
-    return Person(
-        AccountId(row[0]),
-        name,
-        f"{name}@example.org",
-        "contributor",
-        "en",
-        False,
-        row[1],
-        desk.now_s,
-    )
+from tests.helpers.coordinator_people import person
 
 
 def earn(desk: Desk, lab: Lab, name: str = "ann") -> str:

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
+import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from gpugoblin.wire.codec import encode
 from gpugoblin.wire.keys import make_key
 from gpugoblin.wire.messages.enrol import EnrolStart
+from gpugoblin.wire.messages.receipt import ReceiptBatch
 from gpugoblin.wire.signing import public_key_bytes
+from server_stub.coordinator.handlers import node
+from server_stub.coordinator.ledger import day_of
+from server_stub.coordinator.store import Transaction
+from server_stub.coordinator.web import paper
+from server_stub.coordinator.web.public import iso_day
 from server_stub.web import forms
+from tests.helpers.coordinator import Desk
 from tests.helpers.coordinator_front import Browser, Front
 
 
@@ -95,3 +104,71 @@ def test_a_mailbox_may_come_back_after_deletion(ann: Browser, front: Front) -> N
     ann.post("/account/close", {"name": name})
     ann.sign_in("ann@example.org")
     assert json.loads(ann.get("/account/export").body)["account"]["name"] != name
+
+
+def credited(front: Front) -> str:
+    """A lab for which a machine of ann's did 2.5 units; its id."""
+
+    def work(tx: Transaction) -> str:
+        desk = Desk(tx, seed=7)
+        desk.house, desk.now_s = front.service.house, front.clock.now_s
+        row = tx.row("SELECT name FROM account WHERE mailbox = 'ann@example.org'")
+        lab, device = desk.lab(), desk.device(row[0] if row else "")
+        batch = ReceiptBatch(lab.name, (lab.receipt(device, device.grant()),))
+        desk.ask(node.receipts, lab.key, batch, "192.0.2.9")
+        return str(lab.name)
+
+    return front.store.submit(work).result(10)
+
+
+def test_a_certificate_is_made_drawn_and_checked_by_anyone(ann: Browser, front: Front) -> None:
+    lab = credited(front)
+    day = iso_day(day_of(front.clock.now_s))
+    reply = ann.post("/credits", {"lab": lab, "since": day, "until": day})
+    assert reply.status == 303
+    place = reply.headers["location"]
+    code = place.rpartition("=")[2]
+    drawn = ann.get(place)
+    assert drawn.body.startswith(b"%PDF-")
+    assert drawn.headers["content-type"] == "application/pdf"
+    assert code in drawn.headers["content-disposition"]
+    assert drawn.headers["cache-control"] == "no-store"
+    assert code in ann.get("/credits").text
+    stranger = Browser(front)
+    found = stranger.post("/certificate", {"code": code.lower()})
+    assert found.headers["location"] == f"/certificate?code={code}"
+    page = stranger.get(found.headers["location"]).text
+    assert "genuine" in page
+    assert "2.5 units" in page
+    other = Browser(front)
+    other.sign_in("bob@example.org")
+    assert other.get(place).status == 404
+
+
+def test_a_code_of_no_certificate_is_said_so(ann: Browser) -> None:
+    assert ann.get("/credits/certificate").headers["location"] == "/credits"
+    for reply in (
+        ann.post("/certificate", {"code": "<b>BCDF"}),
+        ann.get("/certificate?code=%3Cb%3EBCDF"),
+    ):
+        assert reply.status == 404
+        assert "no certificate" in reply.text
+        assert b"<b>" not in reply.body
+
+
+def test_days_that_cannot_be_certified_are_shown_again(ann: Browser, front: Front) -> None:
+    lab = credited(front)
+    reply = ann.post("/credits", {"lab": lab, "since": "2026-01-02", "until": "2026-01-01"})
+    assert reply.status == 400
+    assert 'value="2026-01-02"' in reply.body.decode()
+
+
+def test_a_language_without_letters_is_said_before(
+    ann: Browser, front: Front, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    credited(front)
+    ann.cookies[forms.LANGUAGE] = "ru"
+    monkeypatch.setitem(paper.FONTS, "ru", ())
+    assert "нет шрифта" not in ann.get("/credits").text
+    monkeypatch.setitem(paper.FONTS, "ru", (Path("/nowhere"),))
+    assert "нет шрифта" in ann.get("/credits").text
