@@ -12,15 +12,16 @@ from __future__ import annotations
 import functools
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from babel.dates import format_date
 from babel.numbers import format_decimal
-from fpdf import FPDF
-from fpdf.enums import Align, XPos, YPos
 
 from server_stub.coordinator.handlers.certificates import Certificate
 from server_stub.coordinator.web.languages import DEFAULT, translations
+
+if TYPE_CHECKING:
+    from fpdf import FPDF
 
 __all__ = ["FONTS", "draw", "font_of"]
 
@@ -114,6 +115,9 @@ def draw(one: Certificate, seal: str, address: str, language: str) -> bytes:
 
 
 def _paper(font: str, issued: datetime) -> FPDF:
+    # Only where one is drawn: it brings libraries of pictures, and numpy, where that is installed.
+    from fpdf import FPDF
+
     pdf = FPDF(format="A4")
     pdf.set_creation_date(issued)
     pdf.set_producer("gpugoblin")
@@ -135,7 +139,7 @@ def _paper(font: str, issued: datetime) -> FPDF:
 
 def _centred(pdf: FPDF, text: str, size: float, height: float) -> None:
     pdf.set_font_size(size)
-    pdf.cell(0, height, text, align=Align.C, new_x=XPos.LMARGIN, new_y=YPos.NEXT)
+    pdf.cell(0, height, text, align="C", new_x="LMARGIN", new_y="NEXT")
 
 
 def _fact(pdf: FPDF, title: str, fact: str) -> None:
@@ -143,14 +147,12 @@ def _fact(pdf: FPDF, title: str, fact: str) -> None:
     pdf.set_text_color(*_QUIET)
     pdf.cell(55, 8, title)
     pdf.set_text_color(*_INK)
-    pdf.multi_cell(0, 8, fact, align=Align.L, new_x=XPos.LMARGIN, new_y=YPos.NEXT)
+    pdf.multi_cell(0, 8, fact, align="L", new_x="LMARGIN", new_y="NEXT")
 
 
 def _paragraph(pdf: FPDF, text: str, *, size: float = 10, link: str = "") -> None:
     pdf.set_font_size(size)
-    pdf.multi_cell(
-        0, size * 0.55, text, align=Align.L, link=link, new_x=XPos.LMARGIN, new_y=YPos.NEXT
-    )
+    pdf.multi_cell(0, size * 0.55, text, align="L", link=link, new_x="LMARGIN", new_y="NEXT")
 
 
 def _day(language: str, day: int) -> str:

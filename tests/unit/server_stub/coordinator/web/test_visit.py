@@ -13,6 +13,7 @@ from server_stub.coordinator.web.messages import SHOWN
 from server_stub.coordinator.web.visit import Visit, go, render, said
 
 FIELDS: dict[str, Any] = {
+    "since": "2026-12-31", "until": "2026-12-30",
     "name": "ann", "kind": "lab", "field": "key", "most": 3, "least": 2, "size": 9,
     "code_point": "U+200E", "account": "ann", "wait_s": 4, "user_code": "ABCD-EFGH",
     "found": "1", "given": "2", "scope": "network", "method": "GET", "path": "/x",
