@@ -34,11 +34,12 @@ from app.agent.events import (
     Recalled,
     Tick,
 )
-from app.agent.fleet import EngineMaker, Fleet, start_engine
+from app.agent.fleet import Card, EngineMaker, Fleet, start_engine
 from app.agent.handlers import Handlers
 from app.agent.instructions import Instruction
 from app.agent.joining import Joining
 from app.agent.journal import Journal
+from app.agent.late_cards import LateCards
 from app.agent.machine import Machine
 from app.agent.model import Limits
 from app.agent.network import Cards, Network
@@ -134,10 +135,7 @@ class Agent:
             self.settings, self.state.directory, make_engine, self.post, self._keep,
             warm_card=start_warm_engine,
         )  # fmt: skip
-        self.discovery = look()
-        self.fleet.find(self.discovery)
-        for trouble in self.discovery.troubles:
-            self.speech.say("card_unfound", why=trouble.what, fix=trouble.next_step)
+        self.late = LateCards(look, self.fleet, self.speech, self._joined, self._is_absent)
         numbers = tuple(self.fleet.cards)
         self.owner = Owner(self.state, numbers, intents, self.settings.choices())
         self.network = Network(
@@ -160,6 +158,7 @@ class Agent:
                 self.clock,
                 self.post,
                 lambda error: self.speech.say("history_unwritten", why=error.what),
+                self.late.poke,
                 adjust,
             )
         except BaseException:
@@ -213,6 +212,7 @@ class Agent:
             if not self.joining.is_enrolled:
                 tasks.append(loop.create_task(self.joining.run(Backoff(self._rng))))
             tasks.append(loop.create_task(self._updates.follow()))
+            tasks.append(loop.create_task(self.late.follow()))
             return await self._ended
         finally:
             self.stopping.set()
@@ -236,6 +236,16 @@ class Agent:
         self.post(*found, self._recalled())
         if self.joining.is_enrolled:
             self.post(Enrolled())
+
+    def _joined(self, cards: tuple[Card, ...]) -> None:
+        """Cards have come: from now on they are ruled, counted and shown like the others."""
+        self.owner.cards = tuple(self.fleet.cards)
+        self.around.joined(cards)
+        self.post(*[CardFound(card=each.number, kind=each.kind) for each in cards])
+
+    def _is_absent(self, number: int) -> bool:
+        state = self.machine.model.cards.get(number)
+        return state is None or state.engine == "absent"
 
     def _recalled(self) -> Recalled:
         recall = self._journal.recall(self.clock.wall_s())

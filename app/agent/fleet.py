@@ -1,7 +1,8 @@
 """The cards of this machine and their engines, for the shell.
 
 Owns: which cards there are, their locks, their engines, what they can do. Must not: decide when an
-engine runs. The processor is card 0; graphics cards follow in the order of their identities.
+engine runs. The processor is card 0; graphics cards follow in the order of their identities when
+they are first seen, and keep their numbers.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Final, Literal, TypeVar
 
 from app.agent.calibration import UNKNOWN
 from app.agent.card_engine import CardEngine, Computed
+from app.agent.card_numbers import CardNumbers
 from app.agent.card_proof import CardProof, WarmUp
 from app.agent.card_record import CardRecords
 from app.agent.card_start import (
@@ -118,6 +120,7 @@ class Fleet:
     warm_card: CardMaker | None = None
     cards: dict[int, Card] = field(default_factory=dict)
     records: CardRecords = field(init=False)
+    numbers: CardNumbers = field(init=False)
     _guest: Guest | None = None
     _launcher: Lane = field(default_factory=lambda: Lane("launcher"))
     _pool: ThreadPoolExecutor = field(
@@ -126,15 +129,46 @@ class Fleet:
 
     def __post_init__(self) -> None:
         self.records = CardRecords(self.state_directory)
+        self.numbers = CardNumbers(self.state_directory)
 
     def find(self, discovery: Discovery | None = None) -> None:
         """Numbers the cards: the processor is 0, lent or not, and the found ones follow."""
         if self.settings.flag("processor.lend"):
             self._add(0, "cpu", "cpu", None)
-        found_cards = () if discovery is None else discovery.cards
-        able = [card for card in found_cards if not why_not_lent(self.settings, card)]
-        for number, found in enumerate(able, start=1):
-            self._add(number, "vulkan", found.identity, found)
+        if discovery is not None:
+            self.take(discovery, lambda number: True)
+
+    def take(
+        self, discovery: Discovery, is_absent: Callable[[int], bool]
+    ) -> tuple[tuple[Card, ...], bool]:
+        """Takes the cards that are new, and what is new of those that are known.
+
+        Args:
+            is_absent: does no engine of this card run, nor start?
+
+        Returns:
+            The new cards, and False where a known one is another now and its engine still runs:
+            it stays as it was, to be taken later.
+        """
+        able = {
+            card.identity: card
+            for card in discovery.cards if not why_not_lent(self.settings, card)
+        }  # fmt: skip
+        new: list[Card] = []
+        is_whole = True
+        for identity, number in self.numbers.of(list(able)).items():
+            known, found = self.cards.get(number), able[identity]
+            if known is not None and known.identity == identity and known.found == found:
+                continue
+            if known is not None and not is_absent(number):
+                is_whole = False
+                continue
+            self._add(number, "vulkan", identity, found)
+            if known is None:
+                new.append(self.cards[number])
+            elif known.identity == identity:
+                self.cards[number].done = known.done
+        return tuple(new), is_whole
 
     def _add(
         self,

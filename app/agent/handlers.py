@@ -8,6 +8,7 @@ from app.agent.display import Seen, own_findings
 from app.agent.doctor import about_cards, as_found, examine
 from app.agent.enrolment import coordinator_peer
 from app.agent.events import Event
+from app.agent.late_cards import LateCards
 from app.agent.registry import setting_items
 from app.agent.settings import JOINING, Settings
 from app.agent.state import State
@@ -44,7 +45,6 @@ from app.control.messages import (
     Stop,
     WouldItem,
 )
-from app.host.cards import Discovery
 from app.policy.combine import decide
 from app.policy.intent import Intent
 from gpugoblin.errors import AgentError
@@ -58,7 +58,7 @@ class Asked(Seen, Protocol):
 
     settings: Settings
     state: State
-    discovery: Discovery
+    late: LateCards
     trial: Trial
 
     def post(self, *events: Event) -> None:
@@ -106,7 +106,7 @@ class Handlers:
             )
             cards = about_cards(
                 agent.settings,
-                agent.discovery,
+                agent.late.discovery,
                 lambda settings, card: as_found(
                     settings, card, agent.fleet.records.of(card.identity)
                 ),

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Final
 
 from app.agent.bookkeeper import Bookkeeper, Now, Works
 from app.agent.energy import EnergyMeter
-from app.agent.fleet import Fleet, threads_of
+from app.agent.fleet import Card, Fleet, threads_of
 from app.agent.history import History
 from app.agent.model import Model
 from app.agent.network import Network
@@ -61,6 +61,7 @@ class Surroundings:
         settings: the settings that hold, asked each time.
         post: asks for a step of the agent.
         failed: told when the history cannot be written.
+        plugged: told that cards may have come or gone.
 
     Raises:
         AgentError: `state_damaged`: the history is none.
@@ -75,6 +76,7 @@ class Surroundings:
         clock: Clock,
         post: Callable[[], None],
         failed: Callable[[AgentError], None],
+        plugged: Callable[[], None] = lambda: None,
         adjust: Adjust = lambda machine: machine,
     ) -> None:
         self._settings = settings
@@ -82,12 +84,9 @@ class Surroundings:
         self._network = network
         self._clock = clock
         self.board = FactBoard(post, LocalZone())
-        threads = threads_of(settings())
-        meters = {
-            card.number: EnergyMeter(card.kind == "cpu", threads, os.cpu_count() or 1)
-            for card in fleet.cards.values()
-        }
-        self.books = Bookkeeper(History(state.directory / "history.db"), meters, failed)
+        self._meters: dict[int, EnergyMeter] = {}
+        self._meter(fleet.cards.values())
+        self.books = Bookkeeper(History(state.directory / "history.db"), self._meters, failed)
         machine = Machine(
             now_s=clock.wall_s,
             disk=state.directory,
@@ -95,6 +94,7 @@ class Surroundings:
             held=fleet.held,
             listed=lambda: settings().choices().texts("games.programs"),
             traffic=lambda: self.books.traffic(self.now()),
+            plugged=plugged,
         )
         self._today = (0, 0.0)
         self._summed_s = 0.0
@@ -114,6 +114,17 @@ class Surroundings:
         """Ends the probes and writes what is open."""
         await self.probes.close()
         self.books.close(self.now())
+
+    def _meter(self, cards: Iterable[Card]) -> None:
+        threads = threads_of(self._settings())
+        for card in cards:
+            meter = EnergyMeter(card.kind == "cpu", threads, os.cpu_count() or 1)
+            self._meters[card.number] = meter
+
+    def joined(self, cards: Iterable[Card]) -> None:
+        """Cards that have come: their energy is counted, and the probes look at them now."""
+        self._meter(cards)
+        self.probes.look_again()
 
     def hear_session(self, connection: int, user: int, told: SessionReport | None) -> None:
         """The word of a helper in a desktop session of a user; None: it has gone."""

@@ -160,6 +160,7 @@ LINES: Final[Mapping[str, str]] = {
     "coordinator_refuses": "The coordinator refuses; grants that are held go on. {why}",
     "coordinator_back": "The coordinator answers again.",
     "grant_taken": "Card {card}: granted to a lab for {remaining}.",
+    "card_came": "Card {card} was found: {name}.",
     "card_unfound": "Cards of one driver cannot be lent: {why} {fix}",
     "grant_refused": "A grant was not taken: {why}",
     "lab_refused": "Nothing is computed for {lab}: your settings refuse it.",

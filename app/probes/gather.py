@@ -30,7 +30,7 @@ from app.probes.desktop.supplies import (
 )
 from app.probes.desktop.xconnection import XConnection, XError
 from app.probes.gpus.names import program_of
-from app.probes.hotplug import HotPlug
+from app.probes.hotplug import CARDS, HotPlug
 from app.probes.idle.devices import DeviceWatch
 from app.probes.idle.sessions import FRESH_S, SessionTold
 from app.probes.idle.shared_memory import SharedMemoryProbe
@@ -68,6 +68,7 @@ class Machine:
         environment: of this process; read again at every connection.
         polled: the probes that look; None: those of this machine.
         delays_sleep: sleep waits until engines are gone.
+        plugged: told that a card may have come or gone.
     """
 
     now_s: Callable[[], float]
@@ -79,6 +80,7 @@ class Machine:
     environment: Callable[[], Mapping[str, str]] = lambda: os.environ
     polled: tuple[Polled, ...] | None = None
     delays_sleep: bool = True
+    plugged: Callable[[], None] = lambda: None
 
 
 class Probes:
@@ -203,7 +205,14 @@ class Probes:
     def _plugged(self, subsystem: str) -> None:
         if subsystem == "input":
             self._open_devices()
-        elif self._polls is not None:
+            return
+        if subsystem in CARDS:
+            self._machine.plugged()
+        self.look_again()
+
+    def look_again(self) -> None:
+        """Something is new: the probes that look do so now."""
+        if self._polls is not None:
             self._polls.look_again()
 
     # -- input devices -----------------------------------------------------------------------

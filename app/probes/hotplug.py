@@ -9,9 +9,10 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, Final
 
-__all__ = ["HotPlug"]
+__all__ = ["CARDS", "HotPlug"]
 
-SUBSYSTEMS: Final = ("drm", "power_supply", "input", "hwmon", "nvidia")
+CARDS: Final = ("drm", "nvidia")
+SUBSYSTEMS: Final = (*CARDS, "power_supply", "input", "hwmon")
 MOST_AT_ONCE: Final = 256
 
 

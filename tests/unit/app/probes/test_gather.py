@@ -302,3 +302,14 @@ def test_a_service_that_is_there_and_makes_no_sense_is_unknown(
 
     run(script, tmp_path, prepare, "org.freedesktop.login1", "org.freedesktop.UPower",
         "org.freedesktop.NetworkManager", GAMEMODE)  # fmt: skip
+
+
+def test_what_comes_and_goes_is_told_where_it_may_be_a_card() -> None:
+    told: list[str] = []
+    machine = Machine(
+        time.time, Path("/"), tuple, tuple, tuple, lambda: (0, 0), plugged=lambda: told.append("!")
+    )
+    probes = Probes(FactBoard(lambda: None, lambda: UTC), machine)
+    for subsystem, count in (("drm", 1), ("hwmon", 1), ("power_supply", 1), ("nvidia", 2)):
+        probes._plugged(subsystem)
+        assert len(told) == count
