@@ -71,6 +71,11 @@ class Checkpoint:
     facts: Mapping[str, Any]
     path: str = ""
 
+    @property
+    def local_steps(self) -> int:
+        """Steps of the optimizer in a task of its run. Raises ClientError `checkpoint_misfit`."""
+        return self._reading().local_steps
+
     def named(self) -> dict[str, NumpyArray]:
         """The model's tensors by the names of its state dict."""
         found = {}

@@ -22,7 +22,7 @@ from gpugoblin.client.progress import LOG_INTERVAL_S, QUIET_S, Renderer
 from gpugoblin.client.views import StatusView, html_table, plain
 from gpugoblin.errors import ClientError
 from gpugoblin.units import format_bytes, format_seconds
-from gpugoblin.wire.messages.training import RoundRow, TrainingInfo
+from gpugoblin.wire.messages.training import ChosenSteps, RoundRow, TrainingInfo
 
 if TYPE_CHECKING:
     from gpugoblin.client.run import Run
@@ -87,6 +87,8 @@ class RunView:
             ("moved", f"{format_bytes(found.job.bytes_sent)} out, "
              f"{format_bytes(found.job.bytes_received)} in"),
         ]  # fmt: skip
+        if found.chosen is not None:
+            rows.insert(4, ("local steps", _why(found.chosen)))
         return rows
 
     def __rich__(self) -> Table:
@@ -104,6 +106,18 @@ class RunView:
         return html_table("run", self.rows())
 
 
+def _why(chosen: ChosenSteps) -> str:
+    """By what a number of local steps was chosen."""
+    whose = f"{chosen.devices} measured" if chosen.devices else "assumed or the lab's own"
+    moved_s = chosen.latency_s + chosen.round_bytes / chosen.bytes_per_s
+    return (
+        f"{chosen.steps}, chosen: {format_seconds(chosen.step_s)} a step, a round's way "
+        f"{format_seconds(moved_s)} ({format_bytes(chosen.round_bytes)} at "
+        f"{format_bytes(round(chosen.bytes_per_s))}/s and {format_seconds(chosen.latency_s)}, "
+        f"{whose}); {chosen.utilisation:.0%} of the time computing"
+    )
+
+
 class RoundsTable(Table):
     """A table that `print` shows, too."""
 
@@ -117,15 +131,16 @@ def rounds_table(rounds: Sequence[RoundRow]) -> RoundsTable:
     table = RoundsTable(
         title="rounds", title_justify="left", box=None, pad_edge=False, padding=(0, 1, 0, 0)
     )
-    columns = ("round", "contributors", "verified", "recomputed", "agreed", "redone", "refused",
-               "to tasks", "results", "took")  # fmt: skip
+    local = any(row.local_steps > 1 for row in rounds)
+    columns = ("round", *(["steps"] if local else []), "contributors", "verified", "recomputed",
+               "agreed", "redone", "refused", "to tasks", "results", "took")  # fmt: skip
     for column in columns:
         table.add_column(column, justify="right")
     for row in rounds:
         took = format_seconds(max(0.0, row.ended_s - row.began_s))
         table.add_row(
-            *map(str, (row.step, row.contributors, row.verified, row.by_recompute, row.by_agreement,
-                       row.redone, row.refused)),
+            *map(str, (row.step, *([row.local_steps] if local else []), row.contributors,
+                       row.verified, row.by_recompute, row.by_agreement, row.redone, row.refused)),
             format_bytes(row.bytes_in), format_bytes(row.bytes_out), took,
         )  # fmt: skip
     return table

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final, cast
+from typing import Any, Final, Literal, cast
 
 import msgspec
 import numpy as np
@@ -25,6 +25,14 @@ from gpugoblin.client.session import Session
 from gpugoblin.client.submitting import input_array
 from gpugoblin.client.train_data import DataSet, data_set, memory_source
 from gpugoblin.client.train_model import TrainModel, from_function, from_torch, is_torch
+from gpugoblin.client.train_rounds import (
+    AUTO,
+    DEFAULT_SHARDS,
+    automatic,
+    refused,
+    require,
+    rounds_of,
+)
 from gpugoblin.errors import ClientError
 from gpugoblin.graph.serialize import encode
 from gpugoblin.hashing import JOB, digest
@@ -40,8 +48,6 @@ __all__ = ["begin", "train"]
 
 LARGEST_MICRO: Final = 64
 """Examples of a task where nobody says: small enough that several contributors share a batch."""
-
-DEFAULT_SHARDS: Final = 4
 
 _OTHER_EXAMPLES: Final = (
     "gpugoblin: {path} read its data with {other}. This run does not, so it starts elsewhere in "
@@ -59,7 +65,7 @@ def train(
     batch: int,
     name: str | None = None,
     micro_batch: int | None = None,
-    local_steps: int = 1,
+    local_steps: int | Literal["auto"] = 1,
     shards: int | None = None,
     parameters: Mapping[str, NumpyArray] | None = None,
     evaluation: Any = None,
@@ -97,6 +103,8 @@ def train(
             examples of its own (`batch` of them a step) and gives what its weights moved by as
             int8; their mean is taken with Nesterov's momentum. Far fewer bytes a step, another
             curve; losses, evaluations and versions count rounds. Needs `numeric_class="exact"`.
+            `"auto"`: as many as keep devices computing for 85 % of the time over the links that the
+            node has measured; chosen once, and kept by the run of this name and its checkpoints.
             shards: 4 where it is not said; of rounds only.
         evaluation: data of the same form that is not trained on, and `evaluate_every` so many
             steps its mean loss is computed. patience: end after so many evaluations in a row that
@@ -133,22 +141,30 @@ def train(
     )  # fmt: skip
     examples = data_set(data, place)
     rows = _micro(place, steps, batch, micro_batch, examples)
-    rounds = None
+    rounds, count = None, DEFAULT_SHARDS if shards is None else shards
     if local_steps != 1:
-        wanted = DEFAULT_SHARDS if shards is None else shards
-        rounds = _rounds(place, steps, batch, micro_batch, local_steps, wanted, numeric_class)
-        rows, steps, batch = batch, steps // rounds.steps, batch * rounds.steps * rounds.shards
-        if examples.examples < batch:
-            reason = f"a round reads {batch} examples, the data has {examples.examples}"
-            raise _refused(place, "local_steps", local_steps, reason)
+        require(place, local_steps, count, batch, micro_batch, numeric_class)
+        rows = batch
+        if local_steps != AUTO:
+            rounds = rounds_of(place, steps, batch, local_steps, count, examples.examples)
 
     def read(source: Source) -> NumpyArray:
         return np.asarray(from_source(source)[:rows].compute())
 
     first = examples.first(rows, read)
     made = _captured(model, loss, parameters, first, place)
-    reading = Reading(batch, rows, seed, shuffle, local_steps)
-    start = _resumed(resume, made, optimizer, reading)
+    start = _loaded(resume, made)
+    if local_steps == AUTO:
+        rounds = automatic(
+            link, place, made, optimizer, start, name, steps=steps, micro=rows, shards=count,
+            examples=examples.examples, clip_norm=clip_norm, numeric_class=numeric_class,
+            executor=_executor(link, executor),
+        )  # fmt: skip
+    if rounds is not None:
+        steps, batch = steps // rounds.steps, batch * rounds.steps * rounds.shards
+    reading = Reading(batch, rows, seed, shuffle, rounds.steps if rounds else 1)
+    if start is not None:
+        start.require_state(optimizer, reading)
     if start is not None and (other := start.read_otherwise(reading)):
         link.say(_OTHER_EXAMPLES.format(path=start.path or "the run", other=other))
     held = None
@@ -161,7 +177,7 @@ def train(
         made = replace(made, fixed=fixed)
     elif patience or evaluate_every:
         name, value = ("patience", patience) if patience else ("evaluate_every", evaluate_every)
-        raise _refused(place, name, value, "it needs evaluation= data")
+        raise refused(place, name, value, "it needs evaluation= data")
     return begin(
         made, examples, optimizer, place=place, steps=steps, batch=batch, rows=rows, name=name,
         start=start, held=held, local=rounds, clip_norm=clip_norm, seed=seed, shuffle=shuffle,
@@ -242,41 +258,22 @@ def _require_used(place: Place, *found: tuple[object, str, object, str]) -> None
     value, why, and what to do)."""
     for idle, name, value, reason in found:
         if idle:
-            raise _refused(place, name, value, reason)
+            raise refused(place, name, value, reason)
 
 
 def _micro(place: Place, steps: int, batch: int, wanted: int | None, examples: DataSet) -> int:
     """Examples of a task."""
     for name, value in (("steps", steps), ("batch", batch)):
         if not isinstance(value, int) or value < 1:
-            raise _refused(place, name, value, "a whole number of 1 or more is wanted")
+            raise refused(place, name, value, "a whole number of 1 or more is wanted")
     if examples.examples < batch:
         reason = f"the data has {examples.examples} examples only"
-        raise _refused(place, "batch", batch, reason)
+        raise refused(place, "batch", batch, reason)
     if wanted is None:
         return max(n for n in range(1, min(batch, LARGEST_MICRO) + 1) if batch % n == 0)
     if wanted < 1 or batch % wanted:
-        raise _refused(place, "micro_batch", wanted, f"it does not divide the batch of {batch}")
+        raise refused(place, "micro_batch", wanted, f"it does not divide the batch of {batch}")
     return wanted
-
-
-def _rounds(
-    place: Place, steps: int, batch: int, micro: int | None, local: int, shards: int, numeric: str
-) -> LocalRounds:
-    """Rounds of several steps."""
-    if not isinstance(local, int) or not 1 < local <= 1024:
-        raise _refused(place, "local_steps", local, "a whole number from 1 to 1,024 is wanted")
-    if not isinstance(shards, int) or not 1 <= shards <= 256:
-        raise _refused(place, "shards", shards, "a whole number from 1 to 256 is wanted")
-    if steps % local:
-        raise _refused(place, "steps", steps, f"rounds of {local} steps do not divide it")
-    if micro not in (None, batch):
-        reason = "a task with local steps takes a whole batch a step"
-        raise _refused(place, "micro_batch", micro, reason)
-    if numeric != "exact":
-        reason = "with local steps equal bits are what is verified; numeric_class='exact' is wanted"
-        raise _refused(place, "numeric_class", numeric, reason)
-    return LocalRounds(local, shards)
 
 
 def _captured(
@@ -295,14 +292,11 @@ def _captured(
     raise ClientError("model_not_trainable", line=place, reason=reason)
 
 
-def _resumed(
-    resume: PathLike | Run | None, made: TrainModel, optimizer: Optimizer, reading: Reading
-) -> Checkpoint | None:
+def _loaded(resume: PathLike | Run | None, made: TrainModel) -> Checkpoint | None:
     if resume is None:
         return None
     found = resume.weights() if isinstance(resume, Run) else read_checkpoint(resume)
     found.require(made.tensors)
-    found.require_state(optimizer, reading)
     return found
 
 
@@ -376,8 +370,6 @@ def _submit(link: Session, message: TrainingSubmit, overwrite: bool) -> JobInfo:
 
 
 def _content_name(message: TrainingSubmit) -> str:
-    return f"training-{digest(JOB, msgspec.json.encode(message))[:12]}"
-
-
-def _refused(place: Place, name: str, value: object, reason: str) -> ClientError:
-    return ClientError("training_refused", line=place, name=name, value=value, reason=reason)
+    local = message.local and msgspec.structs.replace(message.local, chosen=None)
+    bare = msgspec.structs.replace(message, local=local)
+    return f"training-{digest(JOB, msgspec.json.encode(bare))[:12]}"

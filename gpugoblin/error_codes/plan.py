@@ -48,6 +48,11 @@ CODES: dict[str, ErrorCode] = {
         what="{steps} local steps of this model make a larger graph than one task may have.",
         next_step="Choose fewer local_steps: about {most} are possible with this model.",
     ),
+    "local_steps_not_found": ErrorCode(
+        what="No number of local steps from 2 to {most} divides {steps} steps and fits a task.",
+        next_step="Choose steps with more divisors (such as a multiple of 100), more data or a "
+        "smaller batch, or leave local_steps out.",
+    ),
     "nothing_trainable": ErrorCode(
         what="The loss depends on no parameter that may be trained.",
         next_step="Give the model parameters with requires_grad=True, and use them in the loss.",

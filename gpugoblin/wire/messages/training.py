@@ -24,9 +24,11 @@ from gpugoblin.wire.registry import message
 
 __all__ = [
     "CarriedTensor",
+    "ChosenSteps",
     "EvaluationSubmit",
     "GraphSlot",
     "LocalRounds",
+    "LocalStepsAsk",
     "NamedTensor",
     "RoundRow",
     "TrainingInfo",
@@ -75,17 +77,63 @@ class EvaluationSubmit(Struct, frozen=True, forbid_unknown_fields=True):
     least: Annotated[float, Meta(ge=0, le=1e30)] = 0.0
 
 
+@message("training.pace", sender="client", receiver="node", max_bytes=4 * 1024 * 1024)
+class LocalStepsAsk(Struct, frozen=True, forbid_unknown_fields=True):
+    """How many local steps should a round of this training make? Fields as in `TrainingSubmit`.
+
+    Args:
+        steps: of the optimizer, all rounds together. shards: tasks of a round.
+        examples: that the data has. micro: of them in a local step.
+    """
+
+    graph: Annotated[bytes, Meta(max_length=1024 * 1024)]
+    slots: Annotated[tuple[GraphSlot, ...], Meta(max_length=4096)]
+    updates: Annotated[tuple[Annotated[int, Meta(ge=0, le=4095)], ...], Meta(max_length=4096)]
+    tensors: Annotated[tuple[NamedTensor, ...], Meta(min_length=1, max_length=4096)]
+    optimizer: Words
+    steps: Steps
+    micro: Steps
+    examples: Count
+    shards: Annotated[int, Meta(ge=1, le=256)]
+    clip_norm: Positive | None = None
+    numeric_class: NumericClass = "exact"
+    executor: Literal["auto", "local", "grid", "ray"] = "auto"
+
+
+@message("training.local_steps", sender="node", receiver="client", max_bytes=64 * 1024)
+class ChosenSteps(Struct, frozen=True, forbid_unknown_fields=True):
+    """How many local steps a round makes, and why (`gpugoblin.plan.local_steps`).
+
+    Args:
+        devices: whose links were measured; 0: none, the figures are those of the lab's own
+            machines, or assumed.
+        step_s, latency_s, bytes_per_s, round_bytes, step_bytes: what it was chosen by.
+        utilisation: the share of the time in which devices compute, if these hold.
+    """
+
+    steps: Annotated[int, Meta(ge=2, le=1024)]
+    devices: Count
+    step_s: Seconds
+    latency_s: Seconds
+    bytes_per_s: Positive
+    round_bytes: Count
+    step_bytes: Count
+    utilisation: Annotated[float, Meta(ge=0, le=1)]
+
+
 class LocalRounds(Struct, frozen=True, forbid_unknown_fields=True):
     """Rounds of which each task makes several steps of the optimizer.
 
     Args:
         steps: in a task. shards: tasks of a round. rate, momentum: of the outer step.
+        chosen: where the node chose `steps`, by what; no part of what is computed.
     """
 
     steps: Annotated[int, Meta(ge=1, le=1024)]
     shards: Annotated[int, Meta(ge=1, le=256)]
     rate: Positive = 0.7
     momentum: Annotated[float, Meta(ge=0, le=0.999)] = 0.9
+    chosen: ChosenSteps | None = None
 
 
 @message("training.submit", sender="client", receiver="node", max_bytes=16 * 1024 * 1024)
@@ -160,6 +208,7 @@ class TrainingInfo(Struct, frozen=True, forbid_unknown_fields=True):
         stages: into how many the model is cut; 1 where an engine holds it.
         local_steps: steps of the optimizer in a task; more than 1: all of the above count rounds.
         ended_early: why it ended before its last step, in words; empty otherwise.
+        chosen: by what the node chose `local_steps`, where it did.
     """
 
     job: JobInfo
@@ -180,10 +229,12 @@ class TrainingInfo(Struct, frozen=True, forbid_unknown_fields=True):
     content: Hex64
     ended_early: Text = ""
     local_steps: Count = 1
+    chosen: ChosenSteps | None = None
 
 
 class RoundRow(Struct, frozen=True, forbid_unknown_fields=True):
-    """One round: who computed, what was verified how, what was done again, what travelled."""
+    """One round: who computed, what was verified how, what was done again, what travelled.
+    `local_steps`: steps of the optimizer in each task."""
 
     step: Count
     contributors: Count
@@ -196,6 +247,7 @@ class RoundRow(Struct, frozen=True, forbid_unknown_fields=True):
     bytes_out: Count
     began_s: Seconds
     ended_s: Seconds
+    local_steps: Count = 1
 
 
 @message("training.rounds", sender="node", receiver="client", max_bytes=16 * 1024 * 1024)

@@ -73,6 +73,7 @@ class Clients:
             ("PUT", "/v1/arrays/{array}/bytes", "submit", self._put_array),
             ("GET", "/v1/arrays/{array}/region", "read", self._region),
             ("POST", "/v1/trainings", "submit", self._trainings.submit),
+            ("POST", "/v1/pace", "submit", self._trainings.pace),
             ("GET", "/v1/trainings/{job}", "read", self._trainings.show),
             ("GET", "/v1/trainings/{job}/rounds", "read", self._trainings.rounds),
             ("GET", "/v1/trainings/{job}/weights", "read", self._trainings.weights),

@@ -32,6 +32,7 @@ from gpugoblin.wire.messages.training import (
     EvaluationSubmit,
     GraphSlot,
     LocalRounds,
+    LocalStepsAsk,
     TrainingSubmit,
 )
 from server_stub.node.training.local_rounds import Outer, local_graph, local_round, outer_graph
@@ -45,7 +46,16 @@ from server_stub.node.training.stepping import (
     sum_of,
 )
 
-__all__ = ["ArraySpecs", "graph_of", "make_plan", "read_plan", "staged", "whole_plan"]
+__all__ = [
+    "ArraySpecs",
+    "alone",
+    "graph_of",
+    "make_plan",
+    "read_plan",
+    "slots_of",
+    "staged",
+    "whole_plan",
+]
 
 
 class ArraySpecs(Struct, frozen=True):
@@ -66,11 +76,12 @@ def graph_of(data: bytes, numeric_class: str) -> Graph:
     return in_class(decode(data), numeric_class)
 
 
-def _slots(given: Sequence[GraphSlot]) -> list[Slot]:
+def slots_of(given: Sequence[GraphSlot]) -> list[Slot]:
+    """The slots of a message."""
     return [Slot(one.kind, one.array, one.offset) for one in given]
 
 
-def _optimizer(message: TrainingSubmit) -> Optimizer:
+def _optimizer(message: TrainingSubmit | LocalStepsAsk) -> Optimizer:
     try:
         words: Any = msgspec.json.decode(message.optimizer, type=dict[str, Any])
     except msgspec.DecodeError as cause:
@@ -78,7 +89,7 @@ def _optimizer(message: TrainingSubmit) -> Optimizer:
     return optimizer_of(words)
 
 
-def _parameters(message: TrainingSubmit, total: int) -> tuple[Parameter, ...]:
+def _parameters(message: TrainingSubmit | LocalStepsAsk, total: int) -> tuple[Parameter, ...]:
     """The trained tensors, which lie in their flat one without gaps."""
     found = sorted(
         (one for one in message.tensors if one.kind == "parameter"), key=lambda one: one.offset
@@ -141,7 +152,7 @@ def staged(message: TrainingSubmit, arrays: ArraySpecs, limits: Limits) -> Round
         PlanError: `plan_layer_does_not_fit`, and as `whole_plan`.
     """
     loss = graph_of(message.graph, message.numeric_class)
-    slots = tuple(_slots(message.slots))
+    slots = tuple(slots_of(message.slots))
     micro = micro_batch(loss, slots, message.updates)
     _parameters(message, micro.graph.inputs[0].count)
     data = _specs(arrays.data)
@@ -152,7 +163,7 @@ def staged(message: TrainingSubmit, arrays: ArraySpecs, limits: Limits) -> Round
     wanted, held = message.evaluation, None
     if wanted is not None:
         found = _held(micro, message, wanted, arrays)
-        program = Program(found.graph, tuple(_slots(wanted.slots)))
+        program = Program(found.graph, tuple(slots_of(wanted.slots)))
         held = Held(
             program, wanted.every, found.parts, found.micro.rows, found.data, found.micro.keyed
         )
@@ -174,7 +185,7 @@ def whole_plan(message: TrainingSubmit, arrays: ArraySpecs) -> RoundsPlan:
         GraphError, NodeError: what is wrong with a graph or an array.
     """
     loss = graph_of(message.graph, message.numeric_class)
-    micro = micro_batch(loss, _slots(message.slots), message.updates)
+    micro = micro_batch(loss, slots_of(message.slots), message.updates)
     if message.batch % message.micro or micro.rows != message.micro:
         raise PlanError("batch_not_divisible", batch=message.batch, rows=micro.rows)
     if message.local is not None:
@@ -226,9 +237,7 @@ def _local_plan(
     _require_arrays("data", micro.graph.inputs[first : first + micro.data], data)
     _require_fixed(micro, fixed)
     flat = micro.graph.inputs[0]
-    stepping = Stepping(
-        micro, _optimizer(message), _parameters(message, flat.count), 1, 1, message.clip_norm
-    )
+    stepping = alone(message, micro)
     local = _local_graph(stepping, wanted.steps)
     outer = outer_graph(stepping, local, wanted.shards, Outer(wanted.rate, wanted.momentum))
     carried = (*micro.graph.inputs[:first], flat)
@@ -247,6 +256,12 @@ def _local_plan(
         parts=(*((kind, 0) for kind in micro.carried), ("state", 0)), span=wanted.steps,
         evaluation=held,
     )  # fmt: skip
+
+
+def alone(message: TrainingSubmit | LocalStepsAsk, micro: MicroBatch) -> Stepping:
+    """What a local step is made from. Raises PlanError `training_malformed`."""
+    parameters = _parameters(message, micro.graph.inputs[0].count)
+    return Stepping(micro, _optimizer(message), parameters, 1, 1, message.clip_norm)
 
 
 def _local_graph(stepping: Stepping, steps: int) -> Graph:
@@ -278,7 +293,7 @@ def _held(
 ) -> _Held:
     data = _specs(arrays.evaluated)
     graph = graph_of(wanted.graph, message.numeric_class)
-    micro = loss_graph(graph, _slots(wanted.slots))
+    micro = loss_graph(graph, slots_of(wanted.slots))
     first = len(micro.carried)
     specs = micro.graph.inputs
     if micro.carried != of.carried[:first] or specs[:first] != of.graph.inputs[:first]:

@@ -1,6 +1,7 @@
 """The researcher's routes for trainings.
 
-Owns: `/v1/trainings`: begin one, how it stands, its rounds, its weights. Must not: decide.
+Owns: `/v1/trainings`: begin one, how it stands, its rounds, its weights; and `/v1/pace`. Must not:
+decide.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from gpugoblin.plan.rounds import RoundsPlan
 from gpugoblin.units import MIB
 from gpugoblin.wire.messages.training import (
     CarriedTensor,
+    LocalStepsAsk,
     RoundRow,
     TrainingInfo,
     TrainingRounds,
@@ -30,7 +32,7 @@ from server_stub.node.node import Node
 from server_stub.node.state import blobs, jobs, sharing
 from server_stub.node.state.words import Step
 from server_stub.node.store.protocol import Tx
-from server_stub.node.training import building, rows, submission
+from server_stub.node.training import building, pacing, rows, submission
 from server_stub.node.users import User
 
 __all__ = ["Trainings"]
@@ -49,6 +51,11 @@ class Trainings:
         message = await replies.read_message(request, TrainingSubmit)
         info = await submission.submit(self._node, user.name, message)
         return replies.reply(info, 200 if info.attached or message.dry_run else 201)
+
+    async def pace(self, request: Request, user: User) -> Response:
+        """How many local steps a round should make, by what is known now."""
+        message = await replies.read_message(request, LocalStepsAsk)
+        return replies.reply(await pacing.pace(self._node, user.name, message))
 
     async def show(self, request: Request, user: User) -> Response:
         name = request.path_params["job"]
@@ -139,6 +146,7 @@ def _info(tx: Tx, job: str) -> TrainingInfo:
         tensors=message.tensors, carried=carried, optimizer=message.optimizer, seed=message.seed,
         shuffle=message.shuffle, content=info.content, ended_early=row.ended_early,
         local_steps=message.local.steps if message.local else 1,
+        chosen=message.local.chosen if message.local else None,
     )  # fmt: skip
 
 
@@ -177,4 +185,5 @@ def _round(tx: Tx, row: rows.TrainingRow, plan: RoundsPlan, turn: int) -> RoundR
         bytes_out=int(came[0][0] or 0),
         began_s=min((lease[3] for lease in leases), default=0.0),
         ended_s=max((task[3] for task in tasks), default=0.0),
+        local_steps=plan.span,
     )

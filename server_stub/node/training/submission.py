@@ -35,7 +35,7 @@ from server_stub.node.store.protocol import Tx
 from server_stub.node.training import building, rows
 from server_stub.node.training.building import ArraySpecs
 
-__all__ = ["submit"]
+__all__ = ["choose", "submit"]
 
 _WHY_EXACT = (
     "several steps in one task are verified by equal bits, as honest results of other cards drift "
@@ -79,7 +79,7 @@ async def submit(node: Node, owner: str, message: TrainingSubmit) -> JobInfo:
     graph = building.graph_of(message.graph, message.numeric_class)
     needs = needs_of(graph).mask()
     asked = in_class(needs, message.numeric_class)
-    executor, fleet = await _choose(node, message, asked, owner)
+    executor, fleet = await choose(node, message.executor, asked, owner)
     limits = Limits(fleet.memory_bytes, fleet.threads, min(fleet.slot_bytes, fleet.memory_bytes))
     plan, specs = await asyncio.to_thread(_plan, message, named.specs(), limits, executor)
     _require_class(message, plan)
@@ -165,11 +165,10 @@ def _require_class(message: TrainingSubmit, plan: RoundsPlan) -> None:
             raise NodeError("class_not_for_graph", operator=culprit)
 
 
-async def _choose(node: Node, message: TrainingSubmit, needs: int, owner: str) -> tuple[str, Fleet]:
+async def choose(node: Node, wanted: str, needs: int, owner: str) -> tuple[str, Fleet]:
     """Where it runs: on the grid where that is wished or devices are known, else on the lab's own
     machines."""
     grid = await node.grid.capabilities(needs)
-    wanted = message.executor
     if wanted == "grid":
         choosing.require_confirmed(node)
         await choosing.require_hours(node, owner)
@@ -241,8 +240,9 @@ def _geometry(plan: RoundsPlan) -> rows.Geometry:
 def _content(message: TrainingSubmit, named: _Named) -> str:
     """The name of the computation: everything that the result follows from."""
     bare = msgspec.structs.replace(
-        message, name=None, executor="auto", priority=0, dry_run=False, keep_every=0
-    )
+        message, name=None, executor="auto", priority=0, dry_run=False, keep_every=0,
+        local=message.local and msgspec.structs.replace(message.local, chosen=None),
+    )  # fmt: skip
     program = msgspec.to_builtins(bare)
     for field in ("parameters", "buffers", "counts", "state", "steps_array", "keys", "data",
                   "fixed"):  # fmt: skip

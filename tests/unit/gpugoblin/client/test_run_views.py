@@ -9,7 +9,7 @@ from rich.console import Console
 
 from gpugoblin.client.run_views import RunView, choose_run_renderer, rounds_table, spark
 from gpugoblin.client.views import StatusView
-from gpugoblin.wire.messages.training import RoundRow, TrainingInfo
+from gpugoblin.wire.messages.training import ChosenSteps, RoundRow, TrainingInfo
 from tests.helpers.messages import example
 
 INFO: TrainingInfo = example(TrainingInfo, bare=True)
@@ -50,6 +50,18 @@ def test_rounds_are_lines() -> None:
     Console(file=target, width=140).print(rounds_table([row]))
     for words in ("contributors", "7", "1000 B", "2.5 s"):
         assert words in target.getvalue(), words
+
+
+def test_why_there_are_so_many_local_steps() -> None:
+    chosen = ChosenSteps(20, 3, 0.5, 0.25, 1e6, 1_500_000, 10, 0.851)
+    info = msgspec.structs.replace(INFO, local_steps=20, chosen=chosen)
+    told = dict(RunView(info, np.zeros(0, np.float32)).rows())["local steps"]
+    for words in ("20, chosen", "0.5 s a step", "1.75 s", "3 measured", "85% of the time"):
+        assert words in told, told
+    local = msgspec.structs.replace(info, chosen=msgspec.structs.replace(chosen, devices=0))
+    assert "assumed" in dict(RunView(local, np.zeros(0, np.float32)).rows())["local steps"]
+    row = RoundRow(7, 3, 5, 4, 1, 2, 1, 1000, 2000, 10.0, 12.5, 20)
+    assert "steps" in str(rounds_table([row]))
 
 
 def test_where_nobody_looks_a_line_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,7 +28,7 @@ __all__: list[str] = []
 
 UNKNOWN = {"unknown_job", "unknown_array"}
 ABSENT_JOB, ABSENT_ARRAY = "job_" + "a" * 26, "array_" + "a" * 26
-NOTHING_OF_OTHERS = {("POST", "/v1/arrays"), ("GET", "/v1/jobs")}
+NOTHING_OF_OTHERS = {("POST", "/v1/arrays"), ("GET", "/v1/jobs"), ("POST", "/v1/pace")}
 """Routes by which nobody can name what is another's; what they say is looked at below."""
 
 
