@@ -40,7 +40,7 @@ from gpugoblin.catalog.spec import (
     Tolerance,
 )
 
-__all__ = ["OPERATORS", "SCAN", "require_count"]
+__all__ = ["OPERATORS", "SCAN", "require_count", "scan_gradient"]
 
 
 def require_count(operator: str, name: str, value: int, most: int) -> int:
@@ -161,7 +161,7 @@ def _scan_propagate(
     return (*loose, *stacked)
 
 
-def _scan_grad(
+def scan_gradient(
     builder: Builder,
     inputs: Sequence[int],
     outputs: Sequence[int],
@@ -328,7 +328,7 @@ SCAN: Final = Operator(
     "part along the first axis, and the rest, which every step gets. The body gives the carried "
     "values for the next step and what is stacked. Outputs: the carried values at last, then the "
     "stacks.",
-    grad=_scan_grad,
+    grad=scan_gradient,
 )
 
 OPERATORS: Final = (SCAN,)

@@ -12,14 +12,16 @@ import numpy as np
 from gpugoblin.catalog.bodies import (
     MOST_STEPS,
     body_attribute,
+    body_builder,
     body_cost,
     invalid,
+    replay,
     require_specs,
     traced,
 )
 from gpugoblin.catalog.body_samples import apply_formula, body
 from gpugoblin.catalog.ops.branching import narrowed, whole_axes
-from gpugoblin.catalog.ops.looping import require_count
+from gpugoblin.catalog.ops.looping import require_count, scan_gradient
 from gpugoblin.catalog.program import Graph
 from gpugoblin.catalog.rules import int_attribute
 from gpugoblin.catalog.samples import ints, normal, sample, special, strided
@@ -27,14 +29,19 @@ from gpugoblin.catalog.spec import (
     Array,
     Attribute,
     Attributes,
+    Builder,
     Cost,
     Operator,
     Split,
     TensorSpec,
     Tolerance,
 )
+from gpugoblin.errors import GraphError
 
-__all__ = ["OPERATORS", "WHILE_LOOP"]
+__all__ = ["MOST_STEPS_BACK", "OPERATORS", "WHILE_LOOP"]
+
+MOST_STEPS_BACK: Final = 1 << 16
+"""Most steps of a loop that has a gradient, as what each step was given is kept."""
 
 
 def _parts(attributes: Attributes) -> tuple[Graph, Graph, int, int]:
@@ -127,6 +134,42 @@ def _propagate(
     return (*loose, None, None)
 
 
+def _grad(
+    builder: Builder,
+    inputs: Sequence[int],
+    outputs: Sequence[int],
+    seeds: Sequence[int | None],
+    attributes: Attributes,
+) -> tuple[int | None, ...]:
+    """That of a scan of `limit` steps, each of which runs the body only while the test says so, and
+    passes on what it was given after that. The choice is a `cond`, not a `where`: a body run at the
+    point where the loop ended may have no derivative there, as 0 / 0 in Newton's method."""
+    inner, test, carries, limit = _parts(attributes)
+    if limit > MOST_STEPS_BACK:
+        raise GraphError(
+            "not_differentiable",
+            operator="while_loop@1",
+            reason=f"it may make {limit} steps, and a gradient keeps what each was given: at most "
+            f"{MOST_STEPS_BACK}; write it as a scan over a number of steps that is enough, which "
+            "keeps its values once the test fails",
+        )
+    bodies = body_builder(builder)
+    passed = bodies.body(inner.inputs, lambda step, values: values[:carries])
+
+    def write(step: Builder, values: Sequence[int]) -> Sequence[int]:
+        (more,) = replay(test, step, values)
+        return step.add_many("cond", [more, *values], if_false=passed, if_true=inner)
+
+    given: Attributes = {
+        "body": bodies.body(inner.inputs, write),
+        "carries": carries,
+        "length": limit,
+        "reverse": False,
+        "slices": 0,
+    }
+    return scan_gradient(builder, inputs, outputs[:carries], seeds[:carries], given)
+
+
 def _halving(*shape: int) -> dict[str, Graph]:
     """x, y, n: halves x and counts n down while n is above 0."""
     spec, count = TensorSpec("float32", shape), TensorSpec("int32", ())
@@ -194,7 +237,8 @@ WHILE_LOOP: Final = Operator(
     summary="A program run while another one, the test, gives true, at most `limit` times. Inputs: "
     "the `carries` carried values, which the body gives anew, and the rest, which both get. "
     "Outputs: the carried values at last, the number of steps (int64), and whether the test ended "
-    "it (bool).",
+    "it (bool). It has a gradient where `limit` is at most 65536.",
+    grad=_grad,
 )
 
 OPERATORS: Final = (WHILE_LOOP,)

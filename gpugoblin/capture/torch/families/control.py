@@ -9,9 +9,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from gpugoblin.capture.torch.context import Context, Unsupported
+from gpugoblin.capture.torch.counting import most_steps
 from gpugoblin.capture.torch.registry import aten
 from gpugoblin.capture.torch.values import Value
 from gpugoblin.catalog.bodies import MOST_STEPS
+from gpugoblin.catalog.program import Constant
 
 __all__: list[str] = []
 
@@ -21,6 +23,14 @@ def _values(c: Context, given: Sequence[Any]) -> list[Value]:
     if any(not isinstance(one, Value | bool | int | float) for one in given):
         raise Unsupported("complex numbers or other objects carried by a loop")
     return [one if isinstance(one, Value) else c.number(one, c.promoted(one)) for one in given]
+
+
+def _number(c: Context, value: Value) -> int | None:
+    """The number that a value is, where the graph holds it."""
+    source = c.builder.source(value.number)
+    if not isinstance(source, Constant) or source.spec.shape:
+        return None
+    return int(source.array().item()) if source.spec.dtype in ("int32", "int64") else None
 
 
 @aten("scan")
@@ -46,14 +56,16 @@ def scan(
 def while_loop(
     c: Context, test: Any, body: Any, carried: Sequence[Any], rest: Sequence[Any] = ()
 ) -> tuple[Value, ...]:
-    """torch knows no most number of steps; the catalog's is taken."""
+    """torch names no most number of steps: that of a test which counts, or the catalog's."""
     first, others = _values(c, carried), _values(c, rest)
     specs = [c.spec(one) for one in (*first, *others)]
+    question, step = c.lower_body(test, specs), c.lower_body(body, specs)
+    starts = [_number(c, one) for one in first]
     given: dict[str, Any] = {
-        "test": c.lower_body(test, specs),
-        "body": c.lower_body(body, specs),
+        "test": question,
+        "body": step,
         "carries": len(first),
-        "limit": MOST_STEPS,
+        "limit": most_steps(question, step, starts, MOST_STEPS),
     }
     return c.ops("while_loop", [*first, *others], **given)[: len(first)]
 

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+import gpugoblin as gg
 from gpugoblin.capture.torch.capturing import quietly
 from gpugoblin.capture.torch.compare import difference, run_graph
 from gpugoblin.capture.torch.isolation import isolated
@@ -61,3 +62,36 @@ def test_a_loop_is_one_operator(f: Any, operator: str, rung: int) -> None:
     operators, gap = msgspec.json.decode(isolated(lambda: quietly(work), operator, 60.0))
     assert operator in operators
     assert gap < 1e-6
+
+
+def halved_until(x: Any) -> Any:
+    """A loop whose test does not count."""
+    from torch._higher_order_ops.while_loop import while_loop
+
+    return while_loop(lambda v: v.abs().sum() > 1e-3, lambda v: (v / 2,), (x * 1,))
+
+
+def halved_by_a_scan(x: Any) -> Any:
+    """What is to be written instead: enough steps, which keep their values once the test fails."""
+    from torch._higher_order_ops.scan import scan
+
+    def step(v: Any, place: Any) -> tuple[Any, Any]:
+        return torch.where(v.abs().sum() > 1e-3, v / 2, v), place * 1
+
+    return scan(step, x * 1, torch.zeros(50, 1))[0]
+
+
+@pytest.mark.slow
+def test_a_loop_that_counts_has_a_gradient_and_another_is_refused_with_what_works() -> None:
+    x = numbers(4, 3)
+    for f in (halved, halved_by_a_scan):
+        found = gg.check(f, x)
+        assert found.ok, str(found)
+        assert found.gradient_error is not None
+    (loop,) = (n for n in gg.capture(halved, (x,)).graph.nodes if n.operator == "while_loop")
+    assert loop.attrs["limit"] == 50
+    found = gg.check(halved_until, x)
+    assert found.captured
+    assert "1048576 steps" in found.gradient_refusal
+    assert "write it as a scan" in found.gradient_refusal
+    assert "test_control.py:" in found.gradient_refusal
