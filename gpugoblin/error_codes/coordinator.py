@@ -224,4 +224,9 @@ CODES: dict[str, ErrorCode] = {
         what="This account has {most} certificates already.",
         next_step="Use those that you have.",
     ),
+    "quota_malformed": ErrorCode(
+        what="The quota was not changed: its {field} is malformed.",
+        next_step="Give the weight as a number from 0.001 to 1000, and the cards as a whole number "
+        "up to 1000000.",
+    ),
 }

@@ -86,6 +86,8 @@ def _add_groups(verbs: Any) -> None:
     staffs = staff.add_subparsers(required=True, metavar="COMMAND")
     promote = _verb(staffs, "add", "give an account the operator's pages", _operator_add)
     promote.add_argument("mailbox", help="mail address of an account that has signed in once")
+    demote = _verb(staffs, "remove", "take the operator's pages away", _operator_remove)
+    demote.add_argument("mailbox", help="mail address of an operator")
     lab = verbs.add_parser("lab", help="lab nodes")
     labs = lab.add_subparsers(required=True, metavar="COMMAND")
     add = _verb(labs, "add", "register a lab node", _lab_add)
@@ -94,7 +96,7 @@ def _add_groups(verbs: Any) -> None:
     add.add_argument("--address", required=True, help="https://host:port as contributors reach it")
     add.add_argument("--certificate", help="SHA-256 of the node's certificate")
     add.add_argument("--weight", type=float, default=1.0, help="share among labs with demand")
-    add.add_argument("--max-cards", type=int, default=1_000_000)
+    add.add_argument("--max-cards", type=int, default=operator.MAX_CARDS)
     _verb(labs, "list", "list labs", _lab_list)
     revoke = verbs.add_parser("revoke", help="end a device or a grant")
     revokes = revoke.add_subparsers(required=True, metavar="COMMAND")
@@ -223,6 +225,15 @@ def _operator_add(arguments: Arguments) -> int:
         lambda tx, now_s: operator.make_operator(tx, now_s, mailbox),
     )
     return _show(arguments, {"account": account, "role": "operator"})
+
+
+def _operator_remove(arguments: Arguments) -> int:
+    mailbox = signin.mailbox_of(arguments.mailbox)
+    account = _run(
+        load_settings(arguments.config),
+        lambda tx, now_s: operator.remove_operator(tx, now_s, mailbox),
+    )
+    return _show(arguments, {"account": account, "role": "contributor"})
 
 
 def _lab_add(arguments: Arguments) -> int:

@@ -44,6 +44,7 @@ _STATUS: Final = {
     "coordinator_subject_unknown": 404,
     "certificate_unknown": 404,
     "certificate_days_wrong": 400,
+    "quota_malformed": 400,
     "form_malformed": 400,
     "form_foreign": 403,
     "operator_only": 403,

@@ -32,6 +32,7 @@ __all__ = [
     "list_accounts",
     "list_labs",
     "make_operator",
+    "remove_operator",
     "revoke_device",
     "revoke_grant",
     "revoke_lab_grants",
@@ -43,6 +44,7 @@ _NAME: Final = re.compile(r"[a-z0-9._-]{1,64}", re.ASCII)
 _HEX64: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
 _ADDRESS: Final = re.compile(r"https?://[A-Za-z0-9.:\[\]-]{1,180}", re.ASCII)
 MAX_WEIGHT: Final = 1000.0
+MAX_CARDS: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,7 @@ class NewLab:
     address: str
     certificate_sha256: str | None = None
     weight: float = 1.0
-    max_cards: int = 1_000_000
+    max_cards: int = MAX_CARDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +143,7 @@ def add_lab(
             new.certificate_sha256 is None or _HEX64.fullmatch(new.certificate_sha256),
         ),
         ("weight", math.isfinite(new.weight) and 1 / MAX_WEIGHT <= new.weight <= MAX_WEIGHT),
-        ("max_cards", 0 <= new.max_cards <= 1_000_000),
+        ("max_cards", 0 <= new.max_cards <= MAX_CARDS),
     ):
         if not is_right:
             raise CoordinatorError("coordinator_lab_malformed", field=field)
@@ -218,6 +220,20 @@ def make_operator(tx: Transaction, now_s: float, mailbox: str) -> AccountId:
         raise CoordinatorError("account_unknown", name=mailbox[:64])
     tx.execute("UPDATE account SET role = 'operator' WHERE account = ?", row[0])
     audit.record(tx, now_s, ACTOR, "operator_add", row[0])
+    return AccountId(row[0])
+
+
+def remove_operator(tx: Transaction, now_s: float, mailbox: str) -> AccountId:
+    """Takes the operator's pages from the account of a mailbox, at its next request.
+
+    Raises:
+        CoordinatorError: `coordinator_subject_unknown`: it is no operator's.
+    """
+    row = tx.row("SELECT account FROM account WHERE mailbox = ? AND role = 'operator'", mailbox)
+    if row is None:
+        raise CoordinatorError("coordinator_subject_unknown", kind="operator", name=mailbox[:64])
+    tx.execute("UPDATE account SET role = 'contributor' WHERE account = ?", row[0])
+    audit.record(tx, now_s, ACTOR, "operator_remove", row[0])
     return AccountId(row[0])
 
 

@@ -1,4 +1,4 @@
-"""The pages of an operator: applications, labs, machines, reports, the audit record."""
+"""The pages of an operator: applications, labs, quotas, machines, reports, the record."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from starlette.responses import Response
 from gpugoblin.ids import DeviceId
 from server_stub.coordinator import audit
 from server_stub.coordinator.gate import Service
-from server_stub.coordinator.handlers import abuse, applications, operator
+from server_stub.coordinator.handlers import abuse, applications, operator, quotas
 from server_stub.coordinator.web.people import need_fresh, person_of
 from server_stub.coordinator.web.route import Page
 from server_stub.coordinator.web.visit import Visit, go, render
@@ -59,6 +59,21 @@ async def _labs_act(service: Service, visit: Visit) -> Response:
     return go("/operator/labs")
 
 
+async def _quota(service: Service, visit: Visit) -> Response:
+    found = await service.transact(lambda tx: quotas.quotas(tx, visit.now_s))
+    return render(visit, "operator_quota.html", quotas=found)
+
+
+async def _quota_act(service: Service, visit: Visit) -> Response:
+    person, given = person_of(visit), visit.given
+    need_fresh(service, visit)
+    weight, most = quotas.parse(given.get("weight", ""), given.get("max_cards", ""))
+    await service.transact(
+        lambda tx: quotas.change(tx, visit.now_s, person, given.get("lab", ""), weight, most)
+    )
+    return go("/operator/quota")
+
+
 async def _machines(service: Service, visit: Visit) -> Response:
     rows = await service.transact(operator.list_accounts)
     return render(
@@ -96,6 +111,7 @@ PAGES: Final = (
     Page("/operator", _applications, None, "operator"),
     Page("/operator/applications/{application}", _application, _application_act, "operator"),
     Page("/operator/labs", _labs, _labs_act, "operator"),
+    Page("/operator/quota", _quota, _quota_act, "operator"),
     Page("/operator/machines", _machines, _machines_act, "operator"),
     Page("/operator/reports", _reports, _reports_act, "operator"),
     Page("/operator/record", _record, None, "operator"),

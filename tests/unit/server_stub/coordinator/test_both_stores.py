@@ -36,6 +36,7 @@ from server_stub.coordinator.handlers import (
     node,
     operator,
     people,
+    quotas,
     signin,
 )
 from server_stub.coordinator.handlers.common import use_nonce
@@ -159,6 +160,17 @@ class BothStores(RuleBasedStateMachine):
         lab = self.both(lambda desk: operator.add_lab(desk.tx, desk.now_s, desk.rng, new))
         if not lab.startswith("refused"):
             self.labs[who] = lab
+
+    @rule(who=WHO, weight=st.sampled_from([0.25, 7.0, 2000.0]), most=st.integers(-1, 2))
+    def quota(self, who: int, weight: float, most: int) -> None:
+        lab = self.labs.get(who, "lab_unknown")
+
+        def work(desk: Desk) -> Any:
+            person = dataclasses.replace(self.person(desk, who), role="operator")
+            quotas.change(desk.tx, desk.now_s, person, lab, weight, most)
+            return quotas.quotas(desk.tx, desk.now_s)
+
+        self.both(work)
 
     @precondition(lambda self: self.labs)
     @rule(who=WHO, wants=st.integers(0, 3))

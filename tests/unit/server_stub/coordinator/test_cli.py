@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from gpugoblin.wire.messages.enrol import EnrolStart
 from gpugoblin.wire.signing import public_key_bytes
+from server_stub.coordinator import databases
 from server_stub.coordinator.cli import main
 from server_stub.coordinator.databases import sqlite_file
 from server_stub.coordinator.handlers import enrol
@@ -168,3 +169,14 @@ def test_check_finds_a_broken_record(operator: Operator) -> None:
 def test_no_configuration(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["status", "--config", str(tmp_path / "none")]) == 1
     assert "settings_unreadable" in capsys.readouterr().err
+
+
+def test_the_operators_pages_are_given_and_taken(operator: Operator) -> None:
+    operator("account", "add", "ann")
+    set_mailbox = "UPDATE account SET mailbox = 'ann@example.org'"
+    databases.transact(load_settings(operator.config), lambda tx: tx.execute(set_mailbox))
+    assert operator("operator", "add", "ann@example.org")["role"] == "operator"
+    assert operator("operator", "remove", "ann@example.org")["role"] == "contributor"
+    again = ["operator", "remove", "ann@example.org", "--config", str(operator.config)]
+    assert main(again) == 1
+    assert "[coordinator_subject_unknown]" in operator.capture.readouterr().err

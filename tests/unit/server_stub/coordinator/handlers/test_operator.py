@@ -11,6 +11,7 @@ from server_stub.coordinator import audit
 from server_stub.coordinator.handlers import node, operator
 from server_stub.coordinator.handlers.operator import NewLab
 from tests.helpers.coordinator import Desk
+from tests.helpers.coordinator_people import person
 
 
 @pytest.mark.parametrize(
@@ -109,3 +110,15 @@ def test_every_verb_is_recorded(desk: Desk) -> None:
         ("device_revoke", device.name),
     ]
     assert audit.verify_chain(desk.tx) is None
+
+
+def test_an_operator_is_made_and_removed(desk: Desk) -> None:
+    ann = person(desk)
+    assert operator.make_operator(desk.tx, desk.now_s, ann.mailbox) == ann.account
+    assert operator.remove_operator(desk.tx, desk.now_s, ann.mailbox) == ann.account
+    assert desk.tx.row("SELECT role FROM account") == ("contributor",)
+    for mailbox in (ann.mailbox, "nobody@example.org"):
+        with pytest.raises(CoordinatorError, match="coordinator_subject_unknown"):
+            operator.remove_operator(desk.tx, desk.now_s, mailbox)
+    actions = [row[3:] for row in audit.latest(desk.tx, 2)]
+    assert actions == [("operator_remove", ann.account), ("operator_add", ann.account)]

@@ -62,3 +62,30 @@ def test_a_record_changed_around_the_triggers_is_shown(boss: Browser, front: Fro
 
     front.store.submit(change).result(10)
     assert "changed by other means at line 1" in boss.get("/operator/record").text
+
+
+def test_a_quota_is_changed_and_what_was_refused_is_shown_again(
+    boss: Browser, front: Front
+) -> None:
+    number = lab(front)
+    given = {"lab": number, "weight": "2.5", "max_cards": "7"}
+    assert boss.post("/operator/quota", given).status == 303
+    page = boss.get("/operator/quota").body.decode()
+    assert 'value="2.5"' in page
+    assert 'value="7"' in page
+    assert f"{number} weight=2.5 cards=7" in boss.get("/operator/record").text
+    refused = boss.post("/operator/quota", {**given, "weight": "5000"})
+    assert refused.status == 400
+    assert 'value="5000"' in refused.body.decode()
+    assert "weight is malformed" in refused.text
+    front.clock.now_s += 3600
+    assert boss.post("/operator/quota", given).status == 403
+
+
+def test_who_is_no_operator_any_more_sees_and_does_nothing(boss: Browser, front: Front) -> None:
+    lab(front)
+    assert boss.get("/operator/quota").status == 200
+    front.store.submit(
+        lambda tx: operator.remove_operator(tx, front.clock.now_s, "boss@example.org")
+    ).result(10)
+    assert boss.get("/operator/quota").status == 404
