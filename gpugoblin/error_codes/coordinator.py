@@ -229,4 +229,16 @@ CODES: dict[str, ErrorCode] = {
         next_step="Give the weight as a number from 0.001 to 1000, and the cards as a whole number "
         "up to 1000000.",
     ),
+    "team_joined": ErrorCode(
+        what="You are in a team already.",
+        next_step="Leave it before you join or make another.",
+    ),
+    "team_code_unknown": ErrorCode(
+        what="There is no team with this code.",
+        next_step="Ask a member of the team for its code; it stands on the page of their team.",
+    ),
+    "team_full": ErrorCode(
+        what="This team has {most} members already.",
+        next_step="Join another team, or make one.",
+    ),
 }

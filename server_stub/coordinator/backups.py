@@ -27,7 +27,7 @@ __all__ = ["ORDER", "backup", "restore"]
 ORDER: Final = (
     "counter", "account", "device", "enrolment", "application", "lab", "card_grant", "receipt",
     "entry", "posting", "balance", "lab_day", "nonce", "rate_bucket", "audit", "login_code",
-    "session", "mail", "abuse_report", "certificate",
+    "session", "mail", "abuse_report", "certificate", "team", "team_member",
 )  # fmt: skip
 """The tables, each after those that it refers to."""
 

@@ -43,6 +43,7 @@ _STATUS: Final = {
     "enrolment_unknown": 404,
     "coordinator_subject_unknown": 404,
     "certificate_unknown": 404,
+    "team_code_unknown": 404,
     "certificate_days_wrong": 400,
     "quota_malformed": 400,
     "form_malformed": 400,

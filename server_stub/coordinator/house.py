@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from gpugoblin.wire.signing import public_key_bytes
 from server_stub.coordinator.settings import Settings
 
-__all__ = ["Caller", "House", "draw_code", "draw_id"]
+__all__ = ["Caller", "House", "draw_code", "draw_id", "draw_long_code", "spelled"]
 
 _CODE_LETTERS = "BCDFGHJKLMNPQRSTVWXZ"
 """RFC 8628, section 6.1: no vowels, so no words; no digits, so none is taken for a letter."""
@@ -61,3 +61,16 @@ def draw_code(rng: random.Random) -> str:
     """A code for people to approve, such as `WDJB-MJHT` (34 bits)."""
     letters = "".join(rng.choice(_CODE_LETTERS) for _ in range(8))
     return f"{letters[:4]}-{letters[4:]}"
+
+
+def draw_long_code(rng: random.Random) -> str:
+    """A code that nobody finds by trying (69 bits), and that can still be typed from paper."""
+    return f"{draw_code(rng)}-{draw_code(rng)}"
+
+
+def spelled(code: str) -> str:
+    """A code as it is stored, from any spelling of it."""
+    letters = "".join(
+        letter for letter in code[:64].upper() if letter.isascii() and letter.isalpha()
+    )
+    return "-".join(letters[start : start + 4] for start in range(0, len(letters), 4))

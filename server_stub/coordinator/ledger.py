@@ -106,6 +106,11 @@ def book(
         " DO UPDATE SET micro_units = lab_day.micro_units + excluded.micro_units",
         lab, day, micro_units,
     )  # fmt: skip
+    tx.execute(
+        "UPDATE team_member SET micro_units = micro_units + ?"
+        " WHERE account = ? AND until_s IS NULL",
+        micro_units, account,
+    )  # fmt: skip
     return True
 
 

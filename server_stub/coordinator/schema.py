@@ -232,7 +232,28 @@ _FOURTH: Final[tuple[Statement, ...]] = (
     "CREATE INDEX certificate_by_account ON certificate (account)",
 )
 
-MIGRATIONS: Final[tuple[tuple[Statement, ...], ...]] = (_FIRST, _SECOND, _THIRD, _FOURTH)
+_FIFTH: Final[tuple[Statement, ...]] = (
+    """CREATE TABLE team (
+        team {text} PRIMARY KEY,
+        name {text} NOT NULL UNIQUE,
+        code {text} NOT NULL UNIQUE,
+        created_s {real} NOT NULL
+    ) {strict}""",
+    # What a member did for the team is kept when they leave, so that its sum stays.
+    """CREATE TABLE team_member (
+        team {text} NOT NULL REFERENCES team,
+        account {text} NOT NULL REFERENCES account,
+        since_s {real} NOT NULL,
+        until_s {real},
+        micro_units {integer} NOT NULL,
+        PRIMARY KEY (team, account)
+    ) {keyed}""",
+    "CREATE UNIQUE INDEX team_member_by_account ON team_member (account) WHERE until_s IS NULL",
+)
+
+MIGRATIONS: Final[tuple[tuple[Statement, ...], ...]] = (
+    _FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH,
+)  # fmt: skip
 """Step `n` makes schema `n + 1` out of schema `n`. Steps that were released never change.
 
 The words in braces are those of `dialects`, so that one text makes the tables of both databases."""
@@ -281,6 +302,8 @@ COLUMNS: Final[dict[str, tuple[str, ...]]] = {
         "certificate", "account", "name", "lab", "since_day", "until_day", "micro_units",
         "receipts", "issued_day",
     ),
+    "team": ("team", "name", "code", "created_s"),
+    "team_member": ("team", "account", "since_s", "until_s", "micro_units"),
 }  # fmt: skip
 """Every column that may exist. A test compares it with the database and with a list of words that
 no column may be named after, so that a new column is a decision and not an accident."""

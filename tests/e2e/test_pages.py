@@ -25,8 +25,9 @@ pytestmark = pytest.mark.timeout(240)
 
 ANN, BOSS = "ann@example.org", "boss@example.org"
 OPEN = ("/", "/how", "/questions", "/privacy", "/status", "/labs", "/leaders", "/report", "/signin",
-        "/certificate")  # fmt: skip
-OWN = ("/account", "/account/close", "/machines", "/credits", "/research", "/research/apply")
+        "/certificate", "/teams")  # fmt: skip
+OWN = ("/account", "/account/close", "/machines", "/team", "/credits", "/research",
+       "/research/apply")  # fmt: skip
 STAFF = ("/operator", "/operator/labs", "/operator/quota", "/operator/machines",
          "/operator/reports", "/operator/record")  # fmt: skip
 MAX_PAGE_BYTES = 100 * 1024

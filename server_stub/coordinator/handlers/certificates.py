@@ -17,7 +17,7 @@ from gpugoblin.wire.signing import sign_json
 from server_stub.coordinator import audit
 from server_stub.coordinator.handlers.common import number
 from server_stub.coordinator.handlers.signin import Person
-from server_stub.coordinator.house import House, draw_code
+from server_stub.coordinator.house import House, draw_long_code, spelled
 from server_stub.coordinator.ledger import MICRO, day_of
 from server_stub.coordinator.store import Transaction, Value
 
@@ -83,8 +83,7 @@ def issue(
     held = number(tx, "SELECT COUNT(*) FROM certificate WHERE account = ?", person.account)
     if held >= MAX_CERTIFICATES:
         raise CoordinatorError("certificates_crowded", most=MAX_CERTIFICATES)
-    # Nobody finds another's by trying (69 bits), and it can still be typed from paper.
-    code = f"{draw_code(rng)}-{draw_code(rng)}"
+    code = draw_long_code(rng)
     tx.execute(
         "INSERT INTO certificate (certificate, account, name, lab, since_day, until_day,"
         " micro_units, receipts, issued_day) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -100,7 +99,7 @@ def find(tx: Transaction, code: str) -> Certificate:
     Raises:
         CoordinatorError: `certificate_unknown`.
     """
-    found = _read(tx, "certificate = ?", _spelled(code))
+    found = _read(tx, "certificate = ?", spelled(code))
     if not found:
         raise CoordinatorError("certificate_unknown")
     return found[0]
@@ -112,7 +111,7 @@ def find_own(tx: Transaction, account: str, code: str) -> Certificate:
     Raises:
         CoordinatorError: `certificate_unknown`: also for somebody else's.
     """
-    found = _read(tx, "certificate = ? AND account = ?", _spelled(code), account)
+    found = _read(tx, "certificate = ? AND account = ?", spelled(code), account)
     if not found:
         raise CoordinatorError("certificate_unknown")
     return found[0]
@@ -150,13 +149,6 @@ def _read(tx: Transaction, where: str, *values: Value) -> list[Certificate]:
         *values,
     )
     return [Certificate(*row) for row in rows]
-
-
-def _spelled(code: str) -> str:
-    letters = "".join(
-        letter for letter in code[:64].upper() if letter.isascii() and letter.isalpha()
-    )
-    return "-".join(letters[start : start + 4] for start in range(0, len(letters), 4))
 
 
 def _day(text: str) -> int | None:

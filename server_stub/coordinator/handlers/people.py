@@ -15,7 +15,7 @@ from gpugoblin.errors import CoordinatorError
 from gpugoblin.ids import AccountId, DeviceId, LabId
 from gpugoblin.wire.signing import fingerprint
 from server_stub.coordinator import audit
-from server_stub.coordinator.handlers import applications, certificates, operator
+from server_stub.coordinator.handlers import applications, certificates, operator, teams
 from server_stub.coordinator.handlers.signin import Person, sign_out_all
 from server_stub.coordinator.ledger import MICRO
 from server_stub.coordinator.store import Transaction
@@ -178,6 +178,7 @@ def close(tx: Transaction, now_s: float, person: Person) -> None:
         person.account,
     )
     tx.execute("UPDATE abuse_report SET account = NULL WHERE account = ?", person.account)
+    teams.leave(tx, now_s, person.account)
     tx.execute("DELETE FROM certificate WHERE account = ?", person.account)
     tx.execute("DELETE FROM mail WHERE mailbox = ?", person.mailbox)
     tx.execute("DELETE FROM login_code WHERE mailbox = ?", person.mailbox)
@@ -219,6 +220,14 @@ def export(tx: Transaction, now_s: float, person: Person) -> dict[str, Any]:
         "machines": [asdict(one) for one in machines(tx, now_s, person.account)],
         "credits": [asdict(one) for one in days(tx, AccountId(person.account), 0)],
         "certificates": [msgspec.to_builtins(one) for one in certificates.own(tx, person.account)],
+        "teams": [
+            {"team": name, "since_s": since_s, "until_s": until_s, "units": micro / MICRO}
+            for name, since_s, until_s, micro in tx.rows(
+                "SELECT name, since_s, until_s, micro_units FROM team_member"
+                " JOIN team USING (team) WHERE account = ? ORDER BY since_s, name",
+                person.account,
+            )
+        ],
         "applications": [
             dict(zip(_APPLICATION, row, strict=True))
             for row in tx.rows(

@@ -1,4 +1,4 @@
-"""The pages of a signed-in person: account, machines, credits.
+"""The pages of a signed-in person: account, machines, team, credits.
 
 Owns: which facts each shows, and which of its acts ask for a fresh sign-in.
 """
@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from gpugoblin.errors import CoordinatorError, WebError
 from server_stub.coordinator.gate import Service
-from server_stub.coordinator.handlers import certificates, enrol, people
+from server_stub.coordinator.handlers import certificates, enrol, people, teams
 from server_stub.coordinator.handlers.signin import Person
 from server_stub.coordinator.ledger import day_of
 from server_stub.coordinator.web import paper
@@ -165,11 +165,31 @@ async def _certificate(service: Service, visit: Visit) -> Response:
     )
 
 
+async def _team(service: Service, visit: Visit) -> Response:
+    person = person_of(visit)
+    team = await service.transact(lambda tx: teams.own(tx, person.account))
+    code = await service.transact(lambda tx: teams.code_of(tx, person.account))
+    return render(visit, "team.html", team=team, code=code)
+
+
+async def _team_act(service: Service, visit: Visit) -> Response:
+    person, given = person_of(visit), visit.given
+    act, name, code = given.get("act"), given.get("name", "").strip(), given.get("code", "")
+    if act == "leave":
+        await service.transact(lambda tx: teams.leave(tx, visit.now_s, person.account))
+    elif act == "create":
+        await service.transact(lambda tx: teams.create(tx, visit.now_s, service.rng, person, name))
+    else:
+        await service.transact(lambda tx: teams.join(tx, visit.now_s, person, code))
+    return go("/team")
+
+
 PAGES: Final = (
     Page("/account", _account, _account_act, "person"),
     Page("/account/export", _export, None, "person"),
     Page("/account/close", _close, _close_act, "person"),
     Page("/machines", _machines, _machines_act, "person"),
+    Page("/team", _team, _team_act, "person"),
     Page("/credits", _credits, _credits_act, "person"),
     Page("/credits/certificate", _certificate, None, "person"),
 )

@@ -14,7 +14,14 @@ from starlette.responses import Response
 
 from gpugoblin.errors import CoordinatorError
 from server_stub.coordinator.gate import Service, status_of
-from server_stub.coordinator.handlers import abuse, applications, certificates, operator, people
+from server_stub.coordinator.handlers import (
+    abuse,
+    applications,
+    certificates,
+    operator,
+    people,
+    teams,
+)
 from server_stub.coordinator.ledger import MICRO, day_of
 from server_stub.coordinator.store import Transaction
 from server_stub.coordinator.web.languages import translations
@@ -80,6 +87,19 @@ async def _labs(service: Service, visit: Visit) -> Response:
 async def _leaders(service: Service, visit: Visit) -> Response:
     found = await _kept(service, service.kept, "leaders", lambda tx: people.leaders(tx, LEADERS))
     return render(visit, "leaders.html", leaders=found)
+
+
+async def _teams(service: Service, visit: Visit) -> Response:
+    name = visit.request.query_params.get("team", "")
+    if not name:
+        found = await _kept(service, service.kept, "teams", lambda tx: teams.ranked(tx, LEADERS))
+        return render(visit, "teams.html", team=None, teams=found)
+    try:
+        team = await service.transact(lambda tx: teams.find(tx, name.replace("\0", "\ufffd")))
+    except CoordinatorError as error:
+        visit.error = error
+        return render(visit, "teams.html", status_of(error), team=None, teams=[])
+    return render(visit, "teams.html", team=team)
 
 
 async def _report(service: Service, visit: Visit) -> Response:
@@ -159,6 +179,7 @@ PAGES: Final = (
     Page("/status", _status),
     Page("/labs", _labs),
     Page("/leaders", _leaders),
+    Page("/teams", _teams),
     Page("/report", _report, _report_act),
     Page("/certificate", _certificate, _certificate_act),
 )

@@ -38,6 +38,7 @@ from server_stub.coordinator.handlers import (
     people,
     quotas,
     signin,
+    teams,
 )
 from server_stub.coordinator.handlers.common import use_nonce
 from server_stub.coordinator.handlers.operator import NewLab
@@ -88,6 +89,7 @@ class BothStores(RuleBasedStateMachine):
             self.lab(who, 1.0 + who, 2)
             self.demand(who, 2)
             self.sign_in(who, True)
+            self.team(who, "create", who)
             self.contact(who, 3, False)
             self.certify(who, who, 0)
         assert self.certified == 2
@@ -333,6 +335,26 @@ class BothStores(RuleBasedStateMachine):
             ]
 
         self.certified += isinstance(self.both(work), list)
+
+    @rule(who=WHO, act=st.sampled_from(["create", "join", "leave"]), other=WHO)
+    def team(self, who: int, act: str, other: int) -> None:
+        """Owners of devices make, join and leave teams, which shows in what they earn later."""
+
+        def work(desk: Desk) -> Any:
+            row = desk.tx.row("SELECT account FROM account WHERE name = ?", f"ann-{who}")
+            if row is None:
+                raise GoblinError("operator_only")
+            person = dataclasses.replace(self.person(desk, who), account=row[0])
+            if act == "create":
+                teams.create(desk.tx, desk.now_s, desk.rng, person, f"team-{other}")
+            elif act == "join":
+                code = desk.tx.row("SELECT code FROM team WHERE name = ?", f"team-{other}")
+                teams.join(desk.tx, desk.now_s, person, code[0] if code else "")
+            else:
+                teams.leave(desk.tx, desk.now_s, person.account)
+            return [teams.own(desk.tx, person.account), teams.ranked(desk.tx, 5)]
+
+        self.both(work)
 
     @rule(who=WHO)
     def leave(self, who: int) -> None:

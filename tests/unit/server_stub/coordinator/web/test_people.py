@@ -172,3 +172,32 @@ def test_a_language_without_letters_is_said_before(
     assert "нет шрифта" not in ann.get("/credits").text
     monkeypatch.setitem(paper.FONTS, "ru", (Path("/nowhere"),))
     assert "нет шрифта" in ann.get("/credits").text
+
+
+def test_a_team_is_made_joined_and_left(ann: Browser, front: Front) -> None:
+    other = Browser(front)
+    other.sign_in("bob@example.org")
+    assert ann.post("/team", {"act": "create", "name": "moss"}).status == 303
+    credited(front)
+    page = ann.get("/team").text
+    code = page.partition("can join:")[2].split()[0]
+    assert other.post("/team", {"act": "join", "code": code}).status == 303
+    ann.post("/account", {"name": "ann", "language": "en", "listed": "1"})
+    shown = Browser(front).get("/teams?team=moss").text
+    assert "ann" in shown
+    assert code not in shown
+    assert "2.5" in shown
+    assert "moss" in Browser(front).get("/teams").text
+    again = ann.post("/team", {"act": "join", "code": code})
+    assert again.status == 409
+    assert "Leave it before" in again.text
+    other.post("/team", {"act": "leave"})
+    assert "Join a team" in other.get("/team").text
+
+
+def test_a_team_that_is_none_is_said_so(ann: Browser) -> None:
+    for name in ("fern", "%00", "%3Cb%3E", "x" * 2000):
+        reply = ann.get(f"/teams?team={name}")
+        assert reply.status == 404
+        assert b"<b>" not in reply.body
+    assert ann.post("/team", {"act": "join", "code": "BCDF"}).status == 404
