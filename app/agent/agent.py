@@ -159,6 +159,7 @@ class Agent:
                 self.post,
                 lambda error: self.speech.say("history_unwritten", why=error.what),
                 self.late.poke,
+                self._uncapped,
                 adjust,
             )
         except BaseException:
@@ -242,6 +243,12 @@ class Agent:
         self.owner.cards = tuple(self.fleet.cards)
         self.around.joined(cards)
         self.post(*[CardFound(card=each.number, kind=each.kind) for each in cards])
+
+    def _uncapped(self, identity: str, why: str) -> None:
+        number = next(
+            card.number for card in self.fleet.cards.values() if card.identity == identity
+        )
+        self.speech.say("power_uncapped", card=number, why=why)
 
     def _is_absent(self, number: int) -> bool:
         state = self.machine.model.cards.get(number)

@@ -18,6 +18,7 @@ from app.agent.fleet import Card, Fleet, threads_of
 from app.agent.history import History
 from app.agent.model import Model
 from app.agent.network import Network
+from app.agent.power_limits import PowerLimits
 from app.agent.settings import Settings
 from app.agent.state import State
 from app.control.messages import SessionReport
@@ -26,6 +27,7 @@ from app.policy.rule import Ruling
 from app.policy.snapshot import CardFacts, Snapshot
 from app.probes.board import FactBoard
 from app.probes.gather import Machine, Probes
+from app.probes.gpus.nvml import load_nvml
 from app.probes.idle.sessions import SessionTold
 from app.probes.idle.source import Input
 from app.probes.polls import Pace
@@ -39,6 +41,8 @@ FIRST_LOOK_S: Final = 3.0
 """How long the first facts are awaited before the rules speak: no longer than a probe may take."""
 
 SUM_PERIOD_S: Final = 30.0
+NVIDIAS: Final = "GPU-"
+"""How identities begin by which NVIDIA's library knows a card."""
 
 Adjust = Callable[[Machine], Machine]
 """Changes what the probes are given: for tests."""
@@ -62,6 +66,7 @@ class Surroundings:
         post: asks for a step of the agent.
         failed: told when the history cannot be written.
         plugged: told that cards may have come or gone.
+        uncapped: told of a card by its identity whose power limit cannot be set, and why.
 
     Raises:
         AgentError: `state_damaged`: the history is none.
@@ -77,6 +82,7 @@ class Surroundings:
         post: Callable[[], None],
         failed: Callable[[AgentError], None],
         plugged: Callable[[], None] = lambda: None,
+        uncapped: Callable[[str, str], None] = lambda identity, why: None,
         adjust: Adjust = lambda machine: machine,
     ) -> None:
         self._settings = settings
@@ -96,6 +102,7 @@ class Surroundings:
             traffic=lambda: self.books.traffic(self.now()),
             plugged=plugged,
         )
+        self._limits = PowerLimits(state.directory, load_nvml(), uncapped)
         self._today = (0, 0.0)
         self._summed_s = 0.0
         self.probes = Probes(self.board, adjust(machine))
@@ -103,6 +110,7 @@ class Surroundings:
     async def start(self) -> None:
         """Starts the probes; returns when each has told its fact, or after a while."""
         self.probes.start()
+        self._limits.begin()
         try:
             async with asyncio.timeout(FIRST_LOOK_S):
                 while not self.board.is_whole:
@@ -112,6 +120,7 @@ class Surroundings:
 
     async def close(self) -> None:
         """Ends the probes and writes what is open."""
+        self._limits.close()
         await self.probes.close()
         self.books.close(self.now())
 
@@ -163,6 +172,15 @@ class Surroundings:
         engines = [card.engine for card in model.cards.values()]
         if self.board.is_asleep and all(engine == "absent" for engine in engines):
             self.probes.let_sleep()
+        choices = self._settings().choices()
+        self._limits.want({
+            facts.identity: cap_w
+            for facts in snapshot.cards
+            if facts.identity.startswith(NVIDIAS)
+            and facts.card in model.cards
+            and model.cards[facts.card].engine != "absent"
+            and (cap_w := round(choices.of(facts).number("power.cap_w")))
+        })  # fmt: skip
         energies = self.probes.cards.energy_mj if self.probes.cards is not None else {}
         works = {
             facts.card: Works(

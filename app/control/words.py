@@ -161,6 +161,8 @@ LINES: Final[Mapping[str, str]] = {
     "coordinator_back": "The coordinator answers again.",
     "grant_taken": "Card {card}: granted to a lab for {remaining}.",
     "card_came": "Card {card} was found: {name}.",
+    "power_uncapped": "Card {card}: its power limit cannot be set ({why}); it computes half of the"
+    " time while it draws more.",
     "card_unfound": "Cards of one driver cannot be lent: {why} {fix}",
     "grant_refused": "A grant was not taken: {why}",
     "lab_refused": "Nothing is computed for {lab}: your settings refuse it.",

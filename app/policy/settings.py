@@ -190,7 +190,9 @@ _SUPPLY: Final = (
     ),
     _live(
         "power.cap_w", "int", 0, "watts",
-        "A card that draws more computes half of the time. 0: no limit.", 0, 2000,
+        "A card draws no more: by its driver's limit while it lends where this agent may set that"
+        " (NVIDIA, as root), else it computes half of the time while it draws more. 0: no limit.",
+        0, 2000,
     ),
     _live(
         "duty.percent", "int", 100, "percent",

@@ -64,6 +64,7 @@ class CardFacts:
         foreign: who else uses it; None where that could not be found out.
         memory_used_bytes: by others; None where the card has no memory of its own or does not tell.
         power_w: what it draws; None where it does not tell.
+        limit_w: the most that its driver lets it draw; None where that is not told.
     """
 
     card: int
@@ -76,6 +77,7 @@ class CardFacts:
     memory_bytes: int | None = None
     memory_used_bytes: int | None = None
     power_w: float | None = None
+    limit_w: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

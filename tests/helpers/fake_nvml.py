@@ -19,6 +19,9 @@ class FakeCard:
     compute: Mapping[int, int] = field(default_factory=dict)
     graphics: Mapping[int, int] = field(default_factory=dict)
     busy: Mapping[int, int] = field(default_factory=dict)
+    limit_mw: int = 350_000
+    bounds_mw: tuple[int, int] = (100_000, 400_000)
+    may_set: bool = True
     is_lost: bool = False
     is_silent: bool = False
 
@@ -35,6 +38,7 @@ class FakeNvml:
         self.cards = cards
         self.is_down = False
         self.opened = 0
+        self.limits_set: list[tuple[str, int]] = []
 
     def nvmlInit(self) -> None:
         self.opened += 1
@@ -49,6 +53,26 @@ class FakeNvml:
         if card.is_lost:
             raise self.NVMLError("GPU is lost")
         return card
+
+    def nvmlDeviceGetHandleByUUID(self, uuid: str) -> FakeCard:
+        for card in self.cards:
+            if card.uuid == uuid and not card.is_lost:
+                return card
+        raise self.NVMLError("Not Found")
+
+    def nvmlDeviceGetPowerManagementLimit(self, card: FakeCard) -> int:
+        return self._told(card, card.limit_mw)
+
+    def nvmlDeviceGetPowerManagementLimitConstraints(self, card: FakeCard) -> list[int]:
+        return self._told(card, list(card.bounds_mw))
+
+    def nvmlDeviceSetPowerManagementLimit(self, card: FakeCard, limit_mw: int) -> None:
+        if not card.may_set:
+            raise self.NVMLError("Insufficient Permissions")
+        if not card.bounds_mw[0] <= limit_mw <= card.bounds_mw[1]:
+            raise self.NVMLError("Invalid Argument")
+        self.limits_set.append((card.uuid, limit_mw))
+        card.limit_mw = limit_mw
 
     def nvmlDeviceGetUUID(self, card: FakeCard) -> str:
         return card.uuid

@@ -34,6 +34,9 @@ def _power_cap(situation: Situation) -> Verdict | None:
     cap_w, power_w = situation.choices.number("power.cap_w"), situation.card.power_w
     if not cap_w or power_w is None:
         return None
+    limit_w = situation.card.limit_w
+    if limit_w is not None and limit_w <= cap_w:
+        return None  # its driver sees to it, and readings sway about the limit
     is_capped = situation.held is not None and situation.held.verdict.ruling is Ruling.THROTTLE
     if power_w <= cap_w * (MARGIN if is_capped else 1.0):
         return None
@@ -57,7 +60,8 @@ BATTERY: Final = Rule(
 )
 POWER_CAP: Final = Rule(
     "power_cap",
-    "A card that draws more than `power.cap_w` computes half of the time until it draws less.",
+    "A card that draws more than `power.cap_w` computes half of the time until it draws less, where"
+    " its driver's own limit cannot be set for as long as it lends.",
     _power_cap,
     settle="heat.resume_after_s",
 )

@@ -95,6 +95,7 @@ class Nvml:
         celsius = self._ask(nvml.nvmlDeviceGetTemperature, handle, nvml.NVML_TEMPERATURE_GPU)
         memory = self._ask(nvml.nvmlDeviceGetMemoryInfo, handle)
         milliwatts = self._ask(nvml.nvmlDeviceGetPowerUsage, handle)
+        limit_mw = self._ask(getattr(nvml, "nvmlDeviceGetPowerManagementLimit", None), handle)
         foreign, used_bytes = self._users(handle, uuid, ours)
         facts = CardFacts(
             0,
@@ -105,6 +106,7 @@ class Nvml:
             memory_bytes=None if memory is None else int(memory.total),
             memory_used_bytes=used_bytes,
             power_w=None if milliwatts is None else round(milliwatts / 1000.0),
+            limit_w=None if limit_mw is None else limit_mw / 1000.0,
         )
         name = self._ask(nvml.nvmlDeviceGetName, handle)
         energy = self._ask(nvml.nvmlDeviceGetTotalEnergyConsumption, handle)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -31,9 +32,11 @@ from tests.unit.app.agent.test_fleet import fleet as made_fleet
 from tests.unit.app.agent.test_sixteen_cards import Look, lending, shown, why
 from tests.unit.app.host.test_cards import CARD
 
-FIRST = FoundCard(**CARD)
-SECOND = msgspec.structs.replace(FIRST, address="0000:02:00.0", uuid="cd" * 16)
-TWIN = msgspec.structs.replace(FIRST, address="0000:00:01.0", uuid="ef" * 16)
+DOMAIN = f"{os.getpid() & 0xFFFF:04x}"
+"""Cards are locked for the whole machine, and other tests have some, too."""
+FIRST = FoundCard(**{**CARD, "address": f"{DOMAIN}:01:00.0"})
+SECOND = msgspec.structs.replace(FIRST, address=f"{DOMAIN}:02:00.0", uuid="cd" * 16)
+TWIN = msgspec.structs.replace(FIRST, address=f"{DOMAIN}:00:01.0", uuid="ef" * 16)
 TROUBLE = EngineError("card_driver_silent", driver="nvidia_icd.json")
 
 
@@ -106,7 +109,7 @@ def test_a_card_that_is_plugged_in_joins_and_moves_no_other(plugs: Plugs) -> Non
     asyncio.run(around.until(lambda: len(around.joined) == 2))
     around.fleet.close()
     assert identities(around.fleet) == {
-        0: "cpu", 1: "0000:01:00.0", 2: "0000:00:01.0", 3: "0000:02:00.0",
+        0: "cpu", 1: FIRST.identity, 2: TWIN.identity, 3: SECOND.identity,
     }  # fmt: skip
     assert sum("was found: Some card" in line for line in around.lines) == 2
 

@@ -46,6 +46,13 @@ def test_a_cap_throttles_with_a_margin() -> None:
     assert judge(POWER_CAP, card=less, power__cap_w=200) is None
 
 
+def test_a_driver_that_holds_the_limit_needs_no_throttle() -> None:
+    swaying = replace(GPU, power_w=203.0, limit_w=200.0)
+    assert judge(POWER_CAP, card=swaying, power__cap_w=200) is None
+    above = replace(GPU, power_w=203.0, limit_w=220.0)  # the least that this card takes
+    assert code(judge(POWER_CAP, card=above, power__cap_w=200)) == "power_capped"
+
+
 def test_duty() -> None:
     assert judge(DUTY) is None
     half = judge(DUTY, duty__percent=50)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -47,7 +48,8 @@ AMD = "drm-driver:\tamdgpu\ndrm-pdev:\t0000:03:00.0\ndrm-client-id:\t{id}\n" \
 
 def test_users_and_their_share(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     now_s = iter([100.0, 102.0])
-    monkeypatch.setattr(drm.time, "monotonic", lambda: next(now_s))
+    # The module's own name for it: other threads of this process ask the real clock.
+    monkeypatch.setattr(drm, "time", SimpleNamespace(monotonic=lambda: next(now_s)))
     client(tmp_path, 7, "game", AMD.format(id=1, kib=409_600, ns=0))
     client(tmp_path, 8, "gnome-shell", AMD.format(id=2, kib=409_600, ns=0))
     client(tmp_path, 9, "ours", AMD.format(id=3, kib=409_600, ns=0))

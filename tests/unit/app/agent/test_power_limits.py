@@ -1,0 +1,261 @@
+"""Power limits: set while a card lends, put back exactly, whatever happens in between."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.agent.fleet import Fleet
+from app.agent.power_limits import NAME, PowerLimits
+from app.agent.state import write_kept
+from app.control import messages as m
+from app.control.client import ControlClient
+from app.host.cards import Discovery
+from app.policy.snapshot import CardFacts, LoadFacts, PlayFacts, PowerFacts
+from app.probes.gather import Machine
+from app.probes.idle.source import Input
+from gpugoblin.errors import AgentError
+from tests.helpers.agent_network import eventually
+from tests.helpers.agent_run import Scene
+from tests.helpers.fake_nvml import FakeCard, FakeNvml
+from tests.helpers.stub_engine import StubMaker
+from tests.unit.app.agent.test_sixteen_cards import Look
+
+ONE, TWO = f"GPU-{os.getpid()}-1", f"GPU-{os.getpid()}-2"
+"""Cards are locked for the whole machine, and other tests have some, too."""
+
+
+class Bench:
+    """Two cards and what was refused."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.one = FakeCard(ONE, "00000000:01:00.0")
+        self.two = FakeCard(TWO, "00000000:02:00.0", limit_mw=250_500)
+        self.nvml = FakeNvml([self.one, self.two])
+        self.refused: list[tuple[str, str]] = []
+
+    def limits(self) -> PowerLimits:
+        return PowerLimits(
+            self.directory, self.nvml, lambda identity, why: self.refused.append((identity, why))
+        )
+
+    @property
+    def now(self) -> tuple[int, int]:
+        return self.one.limit_mw, self.two.limit_mw
+
+    def kept(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads((self.directory / NAME).read_text())["cards"]
+        return found
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path)
+
+
+def run(limits: PowerLimits, *steps: Callable[[], None], closes: bool = True) -> None:
+    """Each step, and all that follows from it."""
+
+    async def script() -> None:
+        for step in steps:
+            step()
+            while limits._calls:
+                await asyncio.sleep(0.001)
+
+    asyncio.run(script())
+    if closes:
+        limits.close()
+    else:  # as by kill -9: nothing is put back
+        limits._lane.end()
+        limits._lane.join(1.0)
+
+
+def test_a_cap_holds_while_it_is_wanted_and_the_old_limit_comes_back(bench: Bench) -> None:
+    limits = bench.limits()
+    seen: list[tuple[int, int]] = []
+    run(
+        limits,
+        lambda: limits.want({ONE: 200, TWO: 120}), lambda: seen.append(bench.now),
+        lambda: limits.want({ONE: 150, TWO: 120}), lambda: seen.append(bench.now),
+        lambda: limits.want({TWO: 120}), lambda: seen.append(bench.now),
+    )  # fmt: skip
+    assert seen == [(200_000, 120_000), (150_000, 120_000), (350_000, 120_000)]
+    assert bench.now == (350_000, 250_500)  # the agent has ended
+    assert bench.kept() == {}
+    assert bench.refused == []
+
+
+def test_the_old_limit_is_on_disk_before_it_is_changed(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known: list[dict[str, Any]] = []
+    real = bench.nvml.nvmlDeviceSetPowerManagementLimit
+
+    def noted(card: FakeCard, limit_mw: int) -> None:
+        known.append(bench.kept())
+        real(card, limit_mw)
+
+    monkeypatch.setattr(bench.nvml, "nvmlDeviceSetPowerManagementLimit", noted)
+    limits = bench.limits()
+    run(limits, lambda: limits.want({ONE: 200}), closes=False)
+    assert known == [{ONE: {"before_mw": 350_000, "set_mw": 200_000}}]
+
+
+def test_the_next_start_puts_back_what_a_kill_left(bench: Bench) -> None:
+    limits = bench.limits()
+    run(limits, lambda: limits.want({ONE: 200, TWO: 120}), closes=False)
+    assert bench.now == (200_000, 120_000)
+    bench.two.limit_mw = 180_000  # somebody else has changed it since: it is theirs
+    again = bench.limits()
+    run(again, again.begin)
+    assert bench.now == (350_000, 180_000)
+    assert bench.kept() == {}
+
+
+def test_killed_between_the_disk_and_the_driver_nothing_is_changed(bench: Bench) -> None:
+    kept = {"cards": {ONE: {"before_mw": 300_000, "set_mw": 200_000}}}
+    (bench.directory / NAME).write_text(json.dumps(kept))
+    limits = bench.limits()
+    run(limits, limits.begin)
+    assert bench.nvml.limits_set == []
+    assert bench.kept() == {}
+
+
+def test_what_a_driver_rounds_is_still_ours(bench: Bench) -> None:
+    limits = bench.limits()
+    run(limits, lambda: limits.want({ONE: 200}), closes=False)
+    bench.one.limit_mw = 200_400
+    again = bench.limits()
+    run(again, again.begin)
+    assert bench.now[0] == 350_000
+
+
+def test_a_limit_is_never_raised_and_never_below_what_the_card_takes(bench: Bench) -> None:
+    limits = bench.limits()
+    run(limits, lambda: limits.want({ONE: 390, TWO: 20}), closes=False)
+    assert bench.nvml.limits_set == [(TWO, 100_000)]
+
+
+def test_without_the_right_it_is_said_once_and_nothing_is_kept(bench: Bench) -> None:
+    bench.one.may_set = False
+    limits = bench.limits()
+    run(
+        limits,
+        lambda: limits.want({ONE: 200, TWO: 120}),
+        lambda: limits.want({ONE: 210, TWO: 120}),
+        closes=False,
+    )  # fmt: skip
+    assert bench.refused == [(ONE, "Insufficient Permissions")]
+    assert bench.now == (350_000, 120_000)
+    assert list(bench.kept()) == [TWO]
+
+
+def test_a_lost_card_is_put_back_when_it_is_there_again(bench: Bench) -> None:
+    limits = bench.limits()
+    run(limits, lambda: limits.want({ONE: 200}), lambda: setattr(bench.one, "is_lost", True))
+    assert list(bench.kept()) == [ONE]
+    bench.one.is_lost = False
+    again = bench.limits()
+    run(again, again.begin)
+    assert bench.now[0] == 350_000
+
+
+def test_a_driver_that_does_not_answer_changes_nothing(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def down() -> None:
+        raise bench.nvml.NVMLError("Driver Not Loaded")
+
+    monkeypatch.setattr(bench.nvml, "nvmlInit", down)
+    limits = bench.limits()
+    run(limits, lambda: limits.want({ONE: 200}))
+    assert (bench.nvml.limits_set, bench.refused) == ([], [])
+
+
+def test_a_disk_that_cannot_be_written_leaves_the_limit(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path, value: object) -> None:
+        raise AgentError("state_unwritable", path=path, reason="No space left on device")
+
+    monkeypatch.setattr("app.agent.power_limits.write_kept", full)
+    limits = bench.limits()
+    run(limits, lambda: limits.want({ONE: 200}))
+    assert bench.nvml.limits_set == []
+    assert [identity for identity, _ in bench.refused] == [ONE]
+    assert "No space left" in bench.refused[0][1]
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"{", b'{"cards": {"GPU-1": {"before_mw": -1, "set_mw": 1}}}', b"\xff"]
+)
+def test_a_damaged_file_is_as_none(bench: Bench, data: bytes) -> None:
+    write_kept(bench.directory / NAME, data)
+    limits = bench.limits()
+    run(limits, limits.begin, lambda: limits.want({ONE: 200}))
+    assert bench.now[0] == 350_000
+    assert bench.kept() == {}
+
+
+def test_without_a_driver_there_is_nothing_to_do(tmp_path: Path) -> None:
+    limits = PowerLimits(tmp_path, None, lambda *_: None)
+    run(limits, limits.begin, lambda: limits.want({ONE: 200}))
+    assert not (tmp_path / NAME).exists()
+
+
+def test_the_library_itself_has_what_is_called() -> None:
+    import pynvml
+
+    called = {name for name in dir(FakeNvml) if "PowerManagementLimit" in name or "ByUUID" in name}
+    assert len(called) == 4
+    assert called <= set(dir(pynvml))
+
+
+def test_the_agent_caps_a_card_while_it_lends_and_says_which_it_cannot(
+    tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def find(fleet: Fleet, discovery: Discovery) -> None:
+        for number, identity in ((1, ONE), (2, TWO)):
+            fleet._add(number, "vulkan", identity, None)
+
+    monkeypatch.setattr(Fleet, "find", find)
+    monkeypatch.setattr("app.agent.surroundings.load_nvml", lambda: bench.nvml)
+    bench.two.may_set = False
+    facts = {ONE: CardFacts(0, "cuda"), TWO: CardFacts(0, "cuda")}
+    polled = (Look("cards", facts), Look("terminals", Input(5.0)), Look("play", PlayFacts()),
+              Look("power", PowerFacts()), Look("load", LoadFacts(0.0, 2**40, 2**40)))  # fmt: skip
+
+    def adjust(machine: Machine) -> Machine:
+        environment = {"DBUS_SYSTEM_BUS_ADDRESS": "unix:path=/nowhere"}
+        return replace(machine, polled=polled, environment=lambda: environment)
+
+    def script() -> None:
+        directory = scene.state / "control"
+        eventually(lambda: (directory / "control.sock").exists())
+        with ControlClient(directory) as control:
+            # Without a task the engine soon ends by itself, and the limit is put back then.
+            eventually(lambda: (ONE, 200_000) in bench.nvml.limits_set)
+            eventually(lambda: scene.said("Card 2: its power limit cannot be set"))
+            control.ask(m.Pause(1, "first", (1,)))
+            eventually(lambda: bench.now == (350_000, 250_500))
+
+    (tmp_path / "scene").mkdir()
+    scene = Scene(tmp_path / "scene")
+    try:
+        text = f"calm.after_s = 0\npower.cap_w = 240\ncards.own = ['{ONE} power.cap_w = 200']\n"
+        scene.config.write_text(text + scene.config.read_text())
+        scene.fixed_config = scene.directory / "agent.toml"
+        scene.lend(script, StubMaker(), adjust)
+    finally:
+        scene.close()
+    assert bench.now == (350_000, 250_500)
+    assert {limit for _, limit in bench.nvml.limits_set} == {200_000, 350_000}
+    assert sum("cannot be set" in line for line in scene.lines) == 1
