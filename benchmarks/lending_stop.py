@@ -19,7 +19,7 @@ from app.sandbox.spec import Level, Runtime
 from benchmarks.record import Row, row
 from gpugoblin.units import MIB
 
-STOPS = 100
+STOPS = 1000
 RESIDENT_BYTES = 512 * MIB
 BAR_MS = 250.0
 
@@ -29,9 +29,9 @@ def measure() -> list[Row]:
         folder = Path(name)
         folder.chmod(0o711)
         walled = sorted(_stop_ms(stage(folder), "full") for _ in range(STOPS))
-    plain = sorted(_stop_ms(installed_runtime(), "none") for _ in range(STOPS // 4))
+    plain = sorted(_stop_ms(installed_runtime(), "none") for _ in range(max(1, STOPS // 40)))
     at = int(0.99 * STOPS)
-    note = f"99th percentile of {STOPS} (the bar asks for 1,000); median {walled[STOPS // 2]:.1f}"
+    note = f"99th percentile of {STOPS}; median {walled[STOPS // 2]:.1f}"
     return [
         row(
             "STOP to engine gone, 512 MiB resident",

@@ -18,6 +18,7 @@ import psutil
 import pytest
 
 from app.agent.journal import Journal
+from gpugoblin.ids import LeaseId
 from tests.helpers.agent_network import eventually
 from tests.helpers.agent_run import Scene
 
@@ -57,7 +58,7 @@ def chaos(scene: Scene, kills: int, tasks: int, seed: int) -> None:
     rng = random.Random(seed)
     scene.coordinator.next_contact_s = 0.2
     scene.lab.add_products(tasks, rows=128, inner=256, columns=256)
-    unread: set[str] = set()
+    unread: set[LeaseId] = set()
     for _ in range(kills):
         if len(scene.lab.tasks) < 10:
             scene.lab.add_products(20, rows=128, inner=256, columns=256)
@@ -65,7 +66,7 @@ def chaos(scene: Scene, kills: int, tasks: int, seed: int) -> None:
         held = len(scene.lab.issued)
         try:
             if rng.random() < 0.8:  # most kills while it works, some while it starts
-                eventually(lambda before=held: len(scene.lab.issued) > before)
+                eventually(lambda before=held: len(scene.lab.issued) > before)  # type: ignore[misc]
                 time.sleep(rng.uniform(0.0, 0.1))  # a task takes some 10 ms: others are held
             else:
                 time.sleep(rng.uniform(0.0, 0.6))
