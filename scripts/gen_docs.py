@@ -1,8 +1,8 @@
 """Writes the generated pages of docs; `--check` fails when one is stale.
 
 Owns: the tables of operators, scalar functions, messages, error codes, settings, figures,
-attacks and complaints, and the list of decisions. Everything in them is read from the code, from
-`benchmarks/results` and from the titles of the decisions; nothing is typed twice.
+attacks, complaints and security items, and the list of decisions. Everything in them is read from
+the code, from `benchmarks/results` and from the titles of the decisions; nothing is typed twice.
 """
 
 from __future__ import annotations
@@ -354,6 +354,10 @@ def complaints() -> str:
     return str(_of_tests("tests.helpers.complaints").page())
 
 
+def asvs() -> str:
+    return str(_of_tests("tests.helpers.asvs").page())
+
+
 def _of_tests(name: str) -> ModuleType:
     sys.path.insert(0, str(ROOT))  # tests are no part of what is installed
     try:
@@ -416,6 +420,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "researcher/zoo.md": zoo,
     "reference/operators.md": operators,
     "reference/messages.md": messages,
+    "reference/asvs.md": asvs,
     "reference/attacks.md": attacks,
     "reference/errors.md": errors,
     "reference/settings.md": settings,

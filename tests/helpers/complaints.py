@@ -7,15 +7,13 @@ I: FoldingAtHome/fah-issues; others by their names.
 
 from __future__ import annotations
 
-import ast
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 from typing import Final
+
+from tests.helpers.named_tests import named_tests
 
 __all__ = ["COMPLAINTS", "Complaint", "names_of_tests", "page"]
 
-ROOT: Final = Path(__file__).resolve().parents[2]
 _RULES: Final = "tests/unit/app/policy/test_complaints.py"
 _FILES: Final = {
     "agent": "tests/e2e/test_agent.py",
@@ -220,12 +218,9 @@ COMPLAINTS: Final = (
 )  # fmt: skip
 
 
-@cache
 def names_of_tests(file: str) -> frozenset[str]:
     """The tests of a file, by its short name, without `test_`."""
-    tree = ast.parse((ROOT / _FILES[file]).read_text(encoding="utf-8"))
-    found = (node.name for node in tree.body if isinstance(node, ast.FunctionDef))
-    return frozenset(name.removeprefix("test_") for name in found if name.startswith("test_"))
+    return frozenset(name.removeprefix("test_") for name in named_tests(_FILES[file]))
 
 
 def page() -> str:
