@@ -28,7 +28,7 @@ AREAS: dict[str, tuple[str, ...]] = {
         "chaos",
         "demo_time",
     ),
-    "catalog": ("graph_tools", "onnx_nodes", "catalog_speed"),
+    "catalog": ("graph_tools", "onnx_nodes", "catalog_speed", "capture_time"),
     "training": ("training_curves", "plan_stages", "large_algebra"),
     "lending": (
         "lending_input",

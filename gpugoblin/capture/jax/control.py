@@ -5,11 +5,16 @@ Owns: one small function for each, and the bound on loops that are written out.
 
 from __future__ import annotations
 
-from typing import Final
+import os
+import sys
+from typing import Any, Final
 
 import gpugoblin as gg
+from gpugoblin.capture.applying import apply
 from gpugoblin.capture.array import Array
+from gpugoblin.capture.expression import Value
 from gpugoblin.capture.jax.call import Call, Handler
+from gpugoblin.catalog.spec import FLOATS
 
 __all__ = ["HANDLERS", "MAX_STEPS"]
 
@@ -18,6 +23,32 @@ MAX_STEPS: Final = 256
 
 def _inside(name: str) -> Handler:
     return lambda call: call.run(call[name], call.operands)
+
+
+def _own_rule(name: str) -> Handler:
+    """A program with a derivative rule of its own. Its values are taken; its gradient would be that
+    of its values, so it is refused, except where the rule is JAX's own, which gives the same."""
+
+    def run(call: Call) -> tuple[Array, ...]:
+        results = call.run(call[name], call.operands)
+        if _of_jax(call[name]):
+            return results
+        return tuple(
+            Array(Value(apply("no_gradient", [one.value], call.place), 0))
+            if one.value.spec.dtype in FLOATS
+            else one
+            for one in results
+        )
+
+    return run
+
+
+def _of_jax(program: Any) -> bool:
+    """Whether a function was written in JAX itself."""
+    told = getattr(getattr(program, "jaxpr", program), "debug_info", None)
+    where = str(getattr(told, "func_src_info", "")).partition(" at ")[2]
+    home = os.path.dirname(str(sys.modules["jax"].__file__))
+    return where.startswith(home + os.sep)
 
 
 def _scan(call: Call) -> tuple[Array, ...]:
@@ -65,9 +96,9 @@ HANDLERS: Final[dict[str, Handler]] = {
     "closed_call": _inside("call_jaxpr"),
     "cond": _cond,
     "core_call": _inside("call_jaxpr"),
-    "custom_jvp_call": _inside("call_jaxpr"),
-    "custom_vjp_call": _inside("call_jaxpr"),
-    "custom_vjp_call_jaxpr": _inside("fun_jaxpr"),
+    "custom_jvp_call": _own_rule("call_jaxpr"),
+    "custom_vjp_call": _own_rule("call_jaxpr"),
+    "custom_vjp_call_jaxpr": _own_rule("fun_jaxpr"),
     "jit": _inside("jaxpr"),
     "pjit": _inside("jaxpr"),
     "remat2": _inside("jaxpr"),

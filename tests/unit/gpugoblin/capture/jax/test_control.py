@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 jax = pytest.importorskip("jax", reason="the extra jax is not installed")
 
 import gpugoblin as gg  # noqa: E402
+from gpugoblin.errors import CaptureError  # noqa: E402
 from tests.helpers.lazy import compute  # noqa: E402
 
 X = np.arange(12, dtype=np.float32).reshape(4, 3)
@@ -34,3 +37,27 @@ def test_branches(which: int) -> None:
 
     found = compute(gg.from_jax(f, np.array(which, np.int32), X))
     np.testing.assert_array_equal(found, [X, -X, X * X][which])
+
+
+def test_rules_of_a_program_are_never_taken_for_those_of_its_values() -> None:
+    @jax.custom_vjp
+    def straight(x: Any) -> Any:
+        return jax.numpy.round(x)
+
+    straight.defvjp(lambda x: (straight(x), None), lambda kept, seed: (seed,))
+
+    @jax.custom_jvp
+    def tripled(x: Any) -> Any:
+        return jax.numpy.sin(x)
+
+    tripled.defjvp(lambda x, t: (tripled(x[0]), 3 * t[0]))
+    for f, values in ((straight, np.round(X)), (tripled, np.sin(X))):
+        x = gg.array(X)
+        found = gg.from_jax(lambda x, f=f: f(x) * 1, x)
+        np.testing.assert_allclose(compute(found), values, atol=1e-6)
+        with pytest.raises(CaptureError, match="no_gradient"):
+            gg.gradient(found.sum(), x)
+    # JAX's own rules give what the values give.
+    x = gg.array(X)
+    found = gg.gradient(gg.from_jax(jax.nn.softplus, x).sum(), x)
+    np.testing.assert_allclose(compute(found), jax.nn.sigmoid(X), atol=1e-6)
