@@ -6,10 +6,12 @@ bounds, and the wording of what does not fit. Must not: know one operator from a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from gpugoblin.catalog.program import Graph
+import numpy as np
+
+from gpugoblin.catalog.program import Constant, Graph, Node
 from gpugoblin.catalog.spec import FLOATS, Attributes, BodyBuilder, Builder, Cost, TensorSpec
 from gpugoblin.errors import GraphError
 
@@ -23,6 +25,7 @@ __all__ = [
     "body_cost",
     "floats",
     "invalid",
+    "program_of",
     "replay",
     "require_specs",
     "traced",
@@ -40,6 +43,30 @@ def replay(body: Graph, builder: Builder, operands: Sequence[int]) -> tuple[int,
         inputs = [values[value] for value in node.inputs]
         values.extend(builder.add_many(node.operator, inputs, **node.attrs))
     return tuple(values[value] for value in body.outputs)
+
+
+def program_of(
+    inputs: Sequence[TensorSpec],
+    write: Callable[[Builder, Sequence[int]], tuple[int, ...]],
+) -> Graph:
+    """The body that `write` makes of primitives: for decompositions, whose builder makes none."""
+    from gpugoblin.catalog.tracing import trace
+
+    found = trace(lambda builder, values, given: write(builder, values), inputs, {})
+    numbers = {value: value for value in range(len(inputs))}
+    constants, nodes = [], []
+    for value, array in found.constants.items():
+        numbers[value] = len(numbers)
+        data = np.ascontiguousarray(array).tobytes()
+        constants.append(Constant(found.specs[value], data))
+    for step in found.steps:
+        operands = tuple(numbers[value] for value in step.inputs)
+        outputs = tuple(found.specs[value] for value in step.results)
+        given = tuple(sorted(step.attributes.items()))
+        nodes.append(Node(step.operator.name, step.operator.version, given, operands, outputs))
+        numbers.update((value, len(numbers) + n) for n, value in enumerate(step.results))
+    results = tuple(numbers[value] for value in found.outputs)
+    return Graph(tuple(inputs), tuple(constants), tuple(nodes), results)
 
 
 def traced(body: Graph) -> Trace:

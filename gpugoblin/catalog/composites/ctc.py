@@ -9,10 +9,11 @@ infinities would make NaN of the derivatives.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from gpugoblin.catalog.along import take_along
+from gpugoblin.catalog.bodies import program_of
 from gpugoblin.catalog.building import expression, filled, number, reshaped, spread
 from gpugoblin.catalog.composite import composite
 from gpugoblin.catalog.formula_build import FormulaBuilder
@@ -23,8 +24,12 @@ from gpugoblin.catalog.spec import FLOATS, Array, Attribute, Attributes, Builder
 
 __all__ = ["MOST_STEPS", "OPERATORS"]
 
-MOST_STEPS: Final = 1000
-"""Longer sequences would not fit a graph: each step is seven applications, and more backwards."""
+MOST_STEPS: Final = 1 << 16
+"""What each step is given is kept for the derivative."""
+
+WRITTEN_OUT: Final = 256
+"""Sequences of at most so many steps are written out, seven applications a step and more backwards:
+that runs on every engine. Longer ones are a `scan`, which engines of cards lack."""
 
 _NEVER: Final = -1e30
 _IMPOSSIBLE: Final = 1e29
@@ -117,26 +122,42 @@ def _walk(
 ) -> int:
     """The logarithms of the probabilities of all states after the last step."""
     steps, examples, _ = builder.spec(logs).shape
-    dtype, count = builder.spec(logs).dtype, builder.spec(states).shape[1]
+    count = builder.spec(states).shape[1]
     skips = _skips(builder, states, int_attribute(attributes, "blank"))
     wanted = reshaped(builder, states, (1, examples, count))
     wanted = spread(builder, wanted, (steps, examples, count))
     emitted = take_along(builder, logs, wanted, 2)
     column = reshaped(builder, lengths, (examples, 1))
-    never = number(builder, _NEVER, dtype)
+    if steps > WRITTEN_OUT:
+        operands = [reached, emitted, builder.add("iota", [], count=steps), skips, column]
+        specs = [builder.spec(value) for value in operands]
+        parts = [TensorSpec(one.dtype, one.shape[1:]) for one in specs[1:3]]
+        body = program_of(
+            [specs[0], *parts, *specs[3:]],
+            lambda inner, values: (_stepped(inner, values, values[2]),),
+        )
+        return builder.add("scan", operands, body=body, carries=1, length=steps, slices=2)
     for step in range(steps):
         now = builder.add(
             "slice", [emitted], start=(step, 0, 0), stop=(step + 1, examples, count), step=(1, 1, 1)
         )
-        rows = _preceded(builder, reached, never)
-        before = [_shifted(builder, rows, back) for back in (1, 2)]
-        operands = [reached, *before, skips, reshaped(builder, now, (examples, count)), column]
-        reached = expression(builder, operands, _step(step, dtype))
+        now = reshaped(builder, now, (examples, count))
+        reached = _stepped(builder, [reached, now, step, skips, column])
     return reached
 
 
-def _step(step: int, dtype: str) -> Callable[..., int]:
-    """The recursion: a state is reached from itself, the one before, or the label before."""
+def _stepped(builder: Builder, given: Sequence[int], place: int | None = None) -> int:
+    """The recursion: a state is reached from itself, the one before, or the label before.
+
+    Args:
+        given: what was reached, what the step emits, its number, where a blank may be left out, and
+            the lengths.
+        place: the value that is the step's number, where that is not one of the program.
+    """
+    reached, emitted, step, skips, column = given
+    dtype = builder.spec(reached).dtype
+    rows = _preceded(builder, reached, number(builder, _NEVER, dtype))
+    before = [_shifted(builder, rows, back) for back in (1, 2)]
 
     def write(
         build: FormulaBuilder,
@@ -146,13 +167,16 @@ def _step(step: int, dtype: str) -> Callable[..., int]:
         skip: int,
         emitted: int,
         length: int,
+        *counted: int,
     ) -> int:
         second = build.call("where", skip, second, build.const(dtype, _NEVER))
         total = _logs_sum(build, (own, first, second))
-        going = build.call("gt", length, build.const("int64", step))
+        now = counted[0] if counted else build.const("int64", step)
+        going = build.call("gt", length, now)
         return build.call("where", going, build.call("add", total, emitted), own)
 
-    return write
+    operands = [reached, *before, skips, emitted, column]
+    return expression(builder, operands if place is None else [*operands, place], write)
 
 
 def _logs_sum(build: FormulaBuilder, terms: Sequence[int]) -> int:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
@@ -8,15 +10,19 @@ from gpugoblin.catalog.bodies import (
     body_builder,
     body_cost,
     floats,
+    program_of,
     replay,
     require_specs,
     traced,
 )
 from gpugoblin.catalog.body_samples import one_formula
+from gpugoblin.catalog.building import call
 from gpugoblin.catalog.program import Graph
-from gpugoblin.catalog.spec import TensorSpec
+from gpugoblin.catalog.registry import get
+from gpugoblin.catalog.spec import Builder, TensorSpec
 from gpugoblin.errors import GraphError
 from gpugoblin.graph.builder import GraphBuilder
+from gpugoblin.graph.check import check
 from gpugoblin.graph.interpret import interpret
 from gpugoblin.graph.memory import bound
 
@@ -64,3 +70,27 @@ def test_only_a_graph_builder_makes_bodies() -> None:
     assert body_builder(builder) is builder
     with pytest.raises(TypeError, match="decomposition"):
         body_builder(traced(program()))
+
+
+def test_a_body_of_primitives_is_read_off_a_trace() -> None:
+    graph = program()
+    made = program_of(graph.inputs, lambda builder, values: _written(graph, builder, values))
+    check(made)
+    array = np.random.default_rng(0).standard_normal((3, 4)).astype(np.float32)
+    for one, two in zip(interpret(made, [array]), interpret(graph, [array]), strict=True):
+        np.testing.assert_allclose(one, two, rtol=1e-6)
+
+
+def _written(graph: Graph, builder: Builder, values: Sequence[int]) -> tuple[int, ...]:
+    """The graph in primitives, with a constant between its nodes."""
+    x = values[0]
+    known = [x, builder.constant(graph.constants[0].array())]
+    for node in graph.nodes:
+        operator = get(node.operator)
+        operands = [known[value] for value in node.inputs]
+        if operator.decompose is None:
+            known.extend(builder.add_many(node.operator, operands, **node.attrs))
+        else:
+            known.extend(operator.decompose(builder, operands, node.attrs))
+    one = builder.constant(np.array(1, np.float32))
+    return known[-1], call(builder, "mul", x, one)

@@ -9,13 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gpugoblin.catalog.composites import ctc as module
 from gpugoblin.catalog.composites.ctc import MOST_STEPS
 from gpugoblin.catalog.registry import get
 from gpugoblin.catalog.spec import Array, TensorSpec
 from gpugoblin.errors import GraphError
 from gpugoblin.graph.builder import GraphBuilder
+from gpugoblin.graph.check import check
 from gpugoblin.graph.grad import gradient
 from gpugoblin.graph.interpret import interpret
+from gpugoblin.graph.ir import Graph
 
 
 def log_softmax(scores: Array) -> Array:
@@ -71,6 +74,32 @@ def test_the_derivative_is_the_share_of_each_label_and_no_nan_where_nothing_fits
     found = slopes(logs, np.array([[1, 2], [1, 1]]), [4, 2], [2, 2])
     np.testing.assert_allclose(found[:, 0].sum(-1), -1, rtol=1e-5)
     assert (found[:, 1] == 0).all()
+
+
+def long_graph(steps: int) -> Graph:
+    builder = GraphBuilder()
+    logs = builder.input(TensorSpec("float32", (steps, 2, 3)))
+    whole = [builder.input(TensorSpec("int64", shape)) for shape in ((2, 2), (2,), (2,))]
+    losses = builder.add("ctc", [logs, *whole])
+    total = builder.add("reduce", [losses], function="sum", axes=(0,), keepdims=False)
+    return builder.build([total])
+
+
+def test_long_sequences_are_a_small_graph() -> None:
+    graph = gradient(long_graph(1000), [0])
+    check(graph)
+    assert len(graph.nodes) < 150
+
+
+def test_a_scan_is_the_recursion_that_is_written_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    logs = log_softmax(np.random.default_rng(3).standard_normal((12, 2, 3)))
+    inputs = [logs, np.array([[1, 2], [2, 2]]), np.array([12, 9]), np.array([2, 1])]
+    written = interpret(gradient(long_graph(12), [0]), inputs)
+    monkeypatch.setattr(module, "WRITTEN_OUT", 4)
+    graph = gradient(long_graph(12), [0])
+    assert "scan" in {node.operator for node in graph.nodes}
+    for one, two in zip(interpret(graph, inputs), written, strict=True):
+        np.testing.assert_allclose(one, two, rtol=1e-5, atol=1e-6)
 
 
 def test_what_does_not_fit_is_refused() -> None:
