@@ -13,8 +13,9 @@ import json
 import multiprocessing
 import sys
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 
-from benchmarks.record import RESULTS, Row, write
+from benchmarks.record import RESULTS, Row, machine, write
 
 AREAS: dict[str, tuple[str, ...]] = {
     "path": (
@@ -28,7 +29,7 @@ AREAS: dict[str, tuple[str, ...]] = {
         "chaos",
         "demo_time",
     ),
-    "catalog": ("graph_tools", "onnx_nodes", "catalog_speed", "capture_time"),
+    "catalog": ("graph_tools", "onnx_nodes", "catalog_speed", "capture_time", "operator_lines"),
     "training": ("training_curves", "plan_stages", "large_algebra"),
     "lending": (
         "lending_input",
@@ -83,9 +84,18 @@ def _merged(area: str, rows: list[Row]) -> list[Row]:
     if not path.exists():
         return rows
     new = {one.what: one for one in rows}
-    kept = [Row(**old) for old in json.loads(path.read_text(encoding="utf-8"))["rows"]]
+    record = json.loads(path.read_text(encoding="utf-8"))
+    kept = [_of_machine(Row(**old), record["machine"]) for old in record["rows"]]
     merged = [new.pop(old.what, old) for old in kept]
     return merged + list(new.values())
+
+
+def _of_machine(old: Row, before: dict[str, str]) -> Row:
+    """A row that is kept says on which processor it was measured, where that was another one."""
+    processor = before["processor"]
+    if processor == machine()["processor"] or "measured on " in old.note:
+        return old
+    return replace(old, note=f"{old.note}; measured on {processor}".removeprefix("; "))
 
 
 if __name__ == "__main__":
