@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlsplit
 
 import requests
@@ -22,6 +22,7 @@ from urllib3.exceptions import HTTPError
 
 from gpugoblin.clock import Clock
 from gpugoblin.errors import AgentError
+from gpugoblin.wire.pinning import PinnedAdapter
 from gpugoblin.wire.remote import MAX_ERROR_BYTES, remote_error
 from gpugoblin.wire.signing import sign_request
 
@@ -93,20 +94,6 @@ def _refusal(
     return PeerRefusal(peer, request, status, refusal, **said)
 
 
-class _PinnedAdapter(HTTPAdapter):
-    """TLS whose only proof is the fingerprint of the certificate."""
-
-    def __init__(self, certificate_sha256: str) -> None:
-        self._fingerprint = certificate_sha256
-        super().__init__(pool_maxsize=1)
-
-    def init_poolmanager(self, *args: Any, **options: Any) -> None:
-        super().init_poolmanager(*args, **options, assert_fingerprint=self._fingerprint)
-
-    def proxy_manager_for(self, proxy: str, **options: Any) -> Any:
-        return super().proxy_manager_for(proxy, **options, assert_fingerprint=self._fingerprint)
-
-
 class Link:
     """A keep-alive connection. Every request is signed with the device's key."""
 
@@ -121,7 +108,7 @@ class Link:
         self._session.headers.clear()
         self._session.headers.update({"Accept-Encoding": "identity", "User-Agent": "gpugoblin"})
         if peer.certificate_sha256:
-            self._session.mount("https://", _PinnedAdapter(peer.certificate_sha256))
+            self._session.mount("https://", PinnedAdapter(peer.certificate_sha256, 1))
             self._session.verify = False  # urllib3 checks the fingerprint instead
 
     def close(self) -> None:

@@ -11,7 +11,7 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
@@ -21,6 +21,7 @@ from urllib3.exceptions import HTTPError, NewConnectionError
 
 from gpugoblin.errors import ClientError, WireError
 from gpugoblin.wire.codec import decode, encode, message_type
+from gpugoblin.wire.pinning import PinnedAdapter
 from gpugoblin.wire.remote import MAX_ERROR_BYTES, remote_error
 from gpugoblin.wire.unix_http import UnixAdapter
 
@@ -101,21 +102,7 @@ class _Request:
         return f"{self.method} {self.path}"
 
 
-class _Adapter(HTTPAdapter):
-    """TCP, with TLS where the address says so.
-
-    Args:
-        certificate_sha256: the only proof of the certificate; empty: authorities decide.
-    """
-
-    def __init__(self, certificate_sha256: str = "") -> None:
-        self._pinned = {"assert_fingerprint": certificate_sha256} if certificate_sha256 else {}
-        super().__init__(pool_maxsize=CONNECTIONS)
-
-    def init_poolmanager(self, *args: Any, **options: Any) -> None:
-        options.update(self._pinned)
-        super().init_poolmanager(*args, **options)
-
+class _ClosingNow(HTTPAdapter):
     def close(self) -> None:
         """Closes the connections now; urllib3 alone would wait for the garbage collector."""
         pools = self.poolmanager.pools
@@ -124,12 +111,21 @@ class _Adapter(HTTPAdapter):
         super().close()
 
 
+class _Pinned(_ClosingNow, PinnedAdapter):
+    """TLS to a server whose certificate is known."""
+
+
 def _open_session(endpoint: Endpoint) -> requests.Session:
     session = requests.Session()
     session.trust_env = False  # a .netrc would replace the token, a proxy variable the address
     session.headers.update({"Accept-Encoding": "identity", "User-Agent": "gpugoblin"})
-    session.mount("http://", _Adapter())
-    session.mount("https://", _Adapter(endpoint.certificate_sha256))
+    session.mount("http://", _ClosingNow(pool_maxsize=CONNECTIONS))
+    session.mount(
+        "https://",
+        _Pinned(endpoint.certificate_sha256, CONNECTIONS)
+        if endpoint.certificate_sha256
+        else _ClosingNow(pool_maxsize=CONNECTIONS),
+    )
     if endpoint.socket_path:
         session.mount("http://", UnixAdapter(endpoint.socket_path, CONNECTIONS))
     elif endpoint.certificate_sha256:

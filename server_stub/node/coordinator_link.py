@@ -12,12 +12,11 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 import requests
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from requests.adapters import HTTPAdapter
 
 from gpugoblin.errors import GoblinError, NodeError
 from gpugoblin.ids import LabId
@@ -25,6 +24,7 @@ from gpugoblin.units import MIB
 from gpugoblin.wire.codec import decode, encode, message_type
 from gpugoblin.wire.messages.contact import Demand, DemandReply, Revocations
 from gpugoblin.wire.messages.receipt import Receipt, ReceiptBatch, ReceiptBatchReply
+from gpugoblin.wire.pinning import PinnedAdapter
 from gpugoblin.wire.remote import remote_error
 from gpugoblin.wire.signing import sign_request
 from gpugoblin.wire.tickets import verify_revocations
@@ -34,7 +34,7 @@ from server_stub.node.state.words import Step
 from server_stub.node.store.protocol import Tx
 from server_stub.node.tickets import Tickets
 
-__all__ = ["CoordinatorLink", "Pinned", "SignedHttp", "backoff_s"]
+__all__ = ["CoordinatorLink", "SignedHttp", "backoff_s"]
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -52,17 +52,6 @@ def backoff_s(attempt: int, rng: random.Random) -> float:
     return rng.uniform(0.0, min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0 ** min(attempt, 20)))
 
 
-class Pinned(HTTPAdapter):
-    """TLS whose only proof is the certificate's fingerprint."""
-
-    def __init__(self, certificate_sha256: str) -> None:
-        self._fingerprint = certificate_sha256
-        super().__init__()
-
-    def init_poolmanager(self, *args: Any, **options: Any) -> None:
-        super().init_poolmanager(*args, **options, assert_fingerprint=self._fingerprint)
-
-
 class SignedHttp:
     """Signed requests to one address. Blocking: call it in a thread."""
 
@@ -76,7 +65,7 @@ class SignedHttp:
         self._session = requests.Session()
         self._session.trust_env = False
         if certificate_sha256:
-            self._session.mount("https://", Pinned(certificate_sha256))
+            self._session.mount("https://", PinnedAdapter(certificate_sha256))
             self._session.verify = False  # the fingerprint is checked instead, by urllib3
 
     def close(self) -> None:

@@ -199,7 +199,7 @@ class UnixConnection(http.client.HTTPConnection):
 
 
 def over_tls(address: str) -> http.client.HTTPSConnection:
-    context = ssl.create_default_context()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     host, port = address.removeprefix("https://").split(":")
     return http.client.HTTPSConnection(host, int(port), timeout=20, context=context)

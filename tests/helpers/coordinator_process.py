@@ -16,7 +16,6 @@ from typing import Any, TypeVar
 
 import msgspec
 import requests
-from requests.adapters import HTTPAdapter
 
 from gpugoblin.wire.codec import decode, encode
 from gpugoblin.wire.keys import make_key
@@ -30,26 +29,16 @@ from gpugoblin.wire.messages.contact import (
 )
 from gpugoblin.wire.messages.enrol import EnrolPoll, EnrolPollReply, EnrolStart, EnrolStartReply
 from gpugoblin.wire.messages.receipt import Receipt, ReceiptBatch, ReceiptBatchReply
+from gpugoblin.wire.pinning import PinnedAdapter
 from gpugoblin.wire.signing import public_key_bytes, sign_claim, sign_request
 from gpugoblin.wire.tickets import verify_grant, verify_revocations
 from server_stub.coordinator.cli import main
 from tests.helpers.coordinator import card
 
-__all__ = ["Device", "Lab", "Party", "Pinned", "Server"]
+__all__ = ["Device", "Lab", "Party", "Server"]
 
 M = TypeVar("M", bound=msgspec.Struct)
 START_LIMIT_S = 30.0
-
-
-class Pinned(HTTPAdapter):
-    """Trusts one certificate by its digest."""
-
-    def __init__(self, sha256: str) -> None:
-        self.sha256 = sha256
-        super().__init__()
-
-    def init_poolmanager(self, *args: Any, **options: Any) -> None:
-        super().init_poolmanager(*args, **options, assert_fingerprint=self.sha256)
 
 
 class Server:
@@ -106,7 +95,7 @@ class Party:
         session = requests.Session()
         session.trust_env = False
         session.verify = False
-        session.mount("https://", Pinned(self.server.sha256))
+        session.mount("https://", PinnedAdapter(self.server.sha256))
         return session
 
     def post(self, path: str, message: msgspec.Struct, kind: type[M]) -> M:

@@ -27,9 +27,9 @@ from gpugoblin.wire.messages.lease import (
     UploadedReply,
 )
 from gpugoblin.wire.messages.task import BlobRef, Capabilities, Counters, Result
+from gpugoblin.wire.pinning import PinnedAdapter
 from gpugoblin.wire.signing import public_key_bytes, sign_claim, sign_request
 from gpugoblin.wire.tickets import sign_grant
-from server_stub.node.coordinator_link import Pinned
 from tests.helpers.node import evaluate
 
 __all__ = ["Device", "capabilities", "grant_for"]
@@ -81,7 +81,7 @@ class Device:
         self.session = requests.Session()
         self.session.trust_env = False
         self.session.verify = False
-        self.session.mount("https://", Pinned(certificate_sha256))
+        self.session.mount("https://", PinnedAdapter(certificate_sha256))
         self.spoil: Spoil = lambda arrays: arrays
         self.known = False
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import requests
 
+from gpugoblin.wire.pinning import PinnedAdapter
 from server_stub.node import users
-from server_stub.node.coordinator_link import Pinned
 from tests.helpers.lab import Lab
 
 __all__ = ["Browser", "give_job", "make_user"]
@@ -27,7 +27,7 @@ class Browser:
         self.session = requests.Session()
         self.session.trust_env = False
         self.session.verify = False
-        self.session.mount("https://", Pinned(service.tls.sha256))
+        self.session.mount("https://", PinnedAdapter(service.tls.sha256))
         self.token = ""
 
     def __enter__(self) -> Browser:

@@ -21,9 +21,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from gpugoblin.catalog.registry import catalog_hash
 from gpugoblin.errors import GoblinError, NodeError
+from gpugoblin.wire.pinning import PinnedAdapter
 from gpugoblin.wire.remote import remote_error
 from gpugoblin.wire.signing import sign_request
-from server_stub.node.coordinator_link import Pinned
 from server_stub.node.executors.ray_hand import inputs_of
 from server_stub.node.validating.desk import AT_ONCE
 from server_stub.node.validating.words import (
@@ -95,7 +95,7 @@ class NodeDoor:
         self._session = requests.Session()
         self._session.trust_env = False
         if certificate_sha256:
-            self._session.mount("https://", Pinned(certificate_sha256))
+            self._session.mount("https://", PinnedAdapter(certificate_sha256))
             self._session.verify = False  # the fingerprint is checked instead, by urllib3
 
     def call(self, method: str, path: str, body: bytes, limit: int) -> bytes:

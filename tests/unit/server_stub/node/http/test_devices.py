@@ -341,7 +341,7 @@ def test_a_large_body_is_read_from_holders_of_a_grant_only(grid: Lab) -> None:
     """The answer comes although the body never does."""
     with grid.device() as device:
         address = ("127.0.0.1", grid.node.service.port)
-        context = ssl.create_default_context()
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
         head = "PUT /v1/results/lease_a/0?offset=0 HTTP/1.1\r\nHost: x\r\nContent-Length: 8388608"
         forged = f"Goblin-Grant: {device.ticket}\r\nGoblin-Key: {'0' * 64}"

@@ -39,7 +39,7 @@ def test_what_is_refused(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_it_is_not_there_over_https(grid: Lab) -> None:
-    context = ssl.create_default_context()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     port = grid.node.service.port
     connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=10, context=context)

@@ -12,8 +12,8 @@ import requests
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from gpugoblin.catalog.registry import catalog_hash
+from gpugoblin.wire.pinning import PinnedAdapter
 from gpugoblin.wire.signing import public_key_bytes, sign_request
-from server_stub.node.coordinator_link import Pinned
 from server_stub.node.state import validators
 from server_stub.node.state.validators import Validator
 from server_stub.node.validating.machine import NodeDoor
@@ -102,7 +102,7 @@ def test_a_question_that_was_heard_is_not_heard_again(case: Case) -> None:
     headers = sign_request(case.key, "POST", TAKE_PATH, body, now_s)
     found = []
     with requests.Session() as session:
-        session.mount("https://", Pinned(case.certificate))
+        session.mount("https://", PinnedAdapter(case.certificate))
         session.verify, session.trust_env = False, False
         for _ in range(2):
             reply = session.post(case.address + TAKE_PATH, data=body, headers=headers, timeout=10)
