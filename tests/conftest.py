@@ -54,19 +54,38 @@ def _threads() -> set[threading.Thread]:
     return {thread for thread in threading.enumerate() if thread.is_alive()}
 
 
-def _has_children() -> bool:
+def _told_children(parent: int) -> list[int]:
     """Asked of the kernel: a walk over all processes for each test takes longer than most tests."""
-    try:
-        return any(Path(f"/proc/self/task/{thread}/children").read_bytes()
-                   for thread in os.listdir("/proc/self/task"))  # fmt: skip
-    except OSError:  # a thread has just ended, or a kernel that does not tell
-        return True
+    found: list[int] = []
+    for thread in os.listdir(f"/proc/{parent}/task"):
+        with open(f"/proc/{parent}/task/{thread}/children", "rb") as told:
+            found.extend(map(int, told.read().split()))
+    return found
+
+
+def _runs(pid: int) -> bool:
+    """Has it not ended, with its parent not yet having asked how?"""
+    with open(f"/proc/{pid}/stat", "rb") as told:
+        return told.read().rpartition(b")")[2].split()[0] != b"Z"
 
 
 def _children() -> set[int]:
+    try:
+        own = _told_children(os.getpid())
+    except OSError:  # a thread has just ended, or a kernel that does not tell
+        return _walked_children()
+    found = set(own)
+    waiting = own
+    while waiting:
+        with contextlib.suppress(OSError):  # it has just ended
+            below = [pid for pid in _told_children(waiting.pop()) if _runs(pid)]
+            waiting += below
+            found.update(below)
+    return found
+
+
+def _walked_children() -> set[int]:
     found: set[int] = set()
-    if not _has_children():
-        return found
     for child in psutil.Process().children(recursive=True):
         with contextlib.suppress(psutil.NoSuchProcess):  # it has just ended
             if child.status() != psutil.STATUS_ZOMBIE or child.ppid() == os.getpid():
