@@ -21,7 +21,7 @@ from gpugoblin.graph.grad import gradient
 from gpugoblin.graph.interpret import interpret
 from gpugoblin.graph.ir import Graph
 from gpugoblin.graph.numeric import agrees, error_bounds
-from tests.conformance.backends import CPU, CUDA, VULKAN, Child
+from tests.conformance.backends import CPU, CUDA, NO_CUDA, VULKAN, Child
 
 
 def graph_of(operator: Operator, inputs: Sequence[Array], **attributes: object) -> Graph:
@@ -62,7 +62,10 @@ def bits(array: Array) -> Array:
     return array.view(np.uint32) if array.dtype == np.float32 else array
 
 
-@pytest.fixture(params=[CPU, VULKAN, CUDA], ids=["cpu", "vulkan", "cuda"])
+CHILDREN = {"cpu": CPU, "vulkan": VULKAN} | ({} if NO_CUDA else {"cuda": CUDA})
+
+
+@pytest.fixture(params=CHILDREN.values(), ids=CHILDREN.keys())
 def child(request: pytest.FixtureRequest) -> Child:
     found: Child = request.param
     if found is VULKAN and not keeps_small_numbers():

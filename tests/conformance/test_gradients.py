@@ -17,8 +17,8 @@ from gpugoblin.graph.builder import GraphBuilder
 from gpugoblin.graph.grad import gradient
 from gpugoblin.graph.interpret import interpret_wide
 from gpugoblin.graph.ir import Graph
-from gpugoblin.graph.numeric import agrees, error_bounds
-from tests.conformance.backends import BACKENDS, Backend
+from gpugoblin.graph.numeric import Bound, agrees, error_bounds
+from tests.conformance.backends import BACKENDS, Backend, kept
 
 STEP = 1e-6
 
@@ -126,11 +126,9 @@ def pruned(graph: Graph) -> Graph:
     return builder.build([values[value] for value in graph.outputs])
 
 
-@pytest.mark.parametrize("backend", BACKENDS, ids=lambda backend: backend.name)
-@pytest.mark.parametrize(("operator", "sample"), CASES)
-def test_gradient_graphs_follow_the_reference(
-    backend: Backend, operator: Operator, sample: Sample
-) -> None:
+@kept
+def joint_of(operator: Operator, sample: Sample) -> tuple[Graph, list[Array]]:
+    """The gradient graph and its inputs: the same for all backends, whose tests stand together."""
     generator = np.random.default_rng(5)
     inputs = sample.inputs(generator)
     graph = graph_of(operator, inputs, **sample.attributes)
@@ -140,10 +138,23 @@ def test_gradient_graphs_follow_the_reference(
         generator.standard_normal(graph.output_specs()[place].shape).astype(np.float32)
         for place in of
     ]
+    return joint, [*inputs, *seeds]
+
+
+@kept
+def expected(operator: Operator, sample: Sample) -> tuple[tuple[Array, ...], tuple[Bound, ...]]:
+    return error_bounds(*joint_of(operator, sample))
+
+
+@pytest.mark.parametrize("backend", BACKENDS, ids=lambda backend: backend.name)
+@pytest.mark.parametrize(("operator", "sample"), CASES)
+def test_gradient_graphs_follow_the_reference(
+    backend: Backend, operator: Operator, sample: Sample
+) -> None:
+    joint, everything = joint_of(operator, sample)
     if not backend.serves(joint):
         pytest.skip(f"{backend.name} has not all of it")
-    everything = [*inputs, *seeds]
-    exact, bounds = error_bounds(joint, everything)
+    exact, bounds = expected(operator, sample)
     results = backend.evaluate(joint, everything)
     for result, reference, bound in zip(results, exact, bounds, strict=True):
         assert agrees(result, reference, bound).all()

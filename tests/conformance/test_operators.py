@@ -21,8 +21,8 @@ from gpugoblin.catalog.spec import DTYPES, Array, Operator, Sample
 from gpugoblin.errors import GoblinError
 from gpugoblin.graph.builder import GraphBuilder
 from gpugoblin.graph.ir import Graph
-from gpugoblin.graph.numeric import agrees, error_bounds
-from tests.conformance.backends import BACKENDS, Backend
+from gpugoblin.graph.numeric import Bound, agrees, error_bounds
+from tests.conformance.backends import BACKENDS, NO_CUDA, Backend, kept
 
 CASES = [
     pytest.param(operator, sample, id=f"{operator.key}-{sample.name}")
@@ -52,6 +52,9 @@ SCALAR_CASES = [
 ]
 
 
+Expected = tuple[tuple[Array, ...], tuple[Bound, ...]]
+
+
 @pytest.fixture(params=BACKENDS, ids=lambda backend: backend.name)
 def backend(request: pytest.FixtureRequest) -> Backend:
     found: Backend = request.param
@@ -64,10 +67,19 @@ def graph_of(operator: Operator, inputs: Sequence[Array], **attributes: object) 
     return builder.build(builder.add_many(operator.name, values, **attributes))
 
 
-def require_conformance(backend: Backend, graph: Graph, inputs: Sequence[Array]) -> None:
+@kept
+def expected(operator: Operator, sample: Sample) -> Expected:
+    """The same for all backends, whose tests of one sample stand together."""
+    inputs = sample.inputs(np.random.default_rng(20261130))
+    return error_bounds(graph_of(operator, inputs, **sample.attributes), inputs)
+
+
+def require_conformance(
+    backend: Backend, graph: Graph, inputs: Sequence[Array], known: Expected | None = None
+) -> None:
     if not backend.serves(graph):
         pytest.skip(f"{backend.name} has no kernel for this graph yet")
-    exact, bounds = error_bounds(graph, inputs)
+    exact, bounds = known or error_bounds(graph, inputs)
     results = backend.evaluate(graph, inputs)
     assert specs_of(results) == graph.output_specs()
     for result, reference, bound in zip(results, exact, bounds, strict=True):
@@ -78,6 +90,7 @@ def require_conformance(backend: Backend, graph: Graph, inputs: Sequence[Array])
         )
 
 
+@pytest.mark.parametrize("backend", BACKENDS, ids=lambda backend: backend.name)
 @pytest.mark.parametrize(("operator", "sample"), CASES)
 def test_operator_follows_its_reference(
     backend: Backend, operator: Operator, sample: Sample
@@ -85,7 +98,7 @@ def test_operator_follows_its_reference(
     inputs = sample.inputs(np.random.default_rng(20261130))
     graph = graph_of(operator, inputs, **sample.attributes)
     before = [array.tobytes() for array in inputs]
-    require_conformance(backend, graph, inputs)
+    require_conformance(backend, graph, inputs, expected(operator, sample))
     assert [array.tobytes() for array in inputs] == before, "an input was written to"
 
 
@@ -135,3 +148,9 @@ def test_gather_refuses_an_index_out_of_range(backend: Backend, index: int) -> N
     with pytest.raises(GoblinError) as raised:
         backend.evaluate(graph, inputs)
     assert raised.value.code == "index_out_of_range"
+
+
+def test_cuda_is_among_the_backends() -> None:
+    if NO_CUDA:
+        pytest.skip(NO_CUDA)
+    assert [backend.name for backend in BACKENDS] == ["reference", "cpu", "vulkan", "cuda"]
