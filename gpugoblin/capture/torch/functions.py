@@ -22,9 +22,11 @@ from gpugoblin.capture.torch.library import load_torch
 from gpugoblin.capture.torch.lines import place_of_error
 from gpugoblin.errors import CaptureError
 
-__all__ = ["IN_BYTE_CODE", "Call", "Calls", "trace_backward", "watched"]
+__all__ = ["BATCHED", "IN_BYTE_CODE", "Call", "Calls", "trace_backward", "watched"]
 
 IN_BYTE_CODE: Final = "the tracer of byte code loses the backward of"
+BATCHED: Final = -1
+"""The number of a call inside of `torch.vmap`."""
 _INNER: Final = ("torch._", "torch.utils.checkpoint", "torch.autograd")
 """Modules whose Functions are machinery and change no derivative."""
 
@@ -132,6 +134,10 @@ def _operator() -> Any:
         schema="(Tensor[] results, Tensor[] seen, int call) -> Tensor[]",
     )
     made.register_fake(lambda results, seen, call: [torch.empty_like(one) for one in results])
+    # Its backward is that of one example, and not of a batch.
+    made.register_vmap(
+        lambda info, dims, results, seen, call: (made(results, [], BATCHED), dims[0])
+    )
     return made
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from gpugoblin.capture.torch.context import Context, Unsupported
-from gpugoblin.capture.torch.functions import Call, trace_backward
+from gpugoblin.capture.torch.functions import BATCHED, Call, trace_backward
 from gpugoblin.capture.torch.refusals import refusal_of
 from gpugoblin.capture.torch.registry import aten
 from gpugoblin.capture.torch.values import Pair, Value
@@ -25,6 +25,9 @@ __all__: list[str] = []
 def custom_gradient(
     c: Context, results: Sequence[Any], seen: Sequence[Any], number: int
 ) -> list[Any]:
+    if number == BATCHED:
+        c.refused.append("A torch.autograd.Function under torch.vmap: its backward cannot be said.")
+        return [_refused(c, one) for one in results]
     call: Call = c.calls[number]
     operands = len(call.given)
     inputs = [*results, *seen[:operands], *map(_kept(c, results, seen), seen[operands:])]

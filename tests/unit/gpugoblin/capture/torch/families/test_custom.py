@@ -172,6 +172,29 @@ def test_a_backward_that_cannot_be_said_leaves_the_values_and_refuses_the_gradie
     assert "torch.where" in found.gradient_refusal
 
 
+class Mapped(torch.autograd.Function):  # type: ignore[misc, name-defined, unused-ignore]
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x: Any) -> Any:
+        return torch.round(x)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        """Nothing is kept."""
+
+    @staticmethod
+    def backward(ctx: Any, seed: Any) -> Any:
+        return seed
+
+
+def test_under_vmap_the_values_are_taken_and_the_gradient_is_refused() -> None:
+    found = gg.check(torch.vmap(lambda row: Mapped.apply(row) * 2, in_dims=1), 3 * numbers(4, 3))
+    assert found.value_error == 0
+    assert "no_gradient@1 of" in found.gradient_refusal
+    assert "torch.vmap" in found.gradient_refusal
+
+
 def test_what_writes_to_its_input_is_refused_with_the_line() -> None:
     with pytest.raises(CaptureError, match="mark_dirty") as raised:
         gg.capture(lambda x: Written.apply(x * 1), (numbers(3),))
