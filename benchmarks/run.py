@@ -30,7 +30,7 @@ AREAS: dict[str, tuple[str, ...]] = {
         "demo_time",
     ),
     "catalog": ("graph_tools", "onnx_nodes", "catalog_speed", "capture_time", "operator_lines"),
-    "training": ("training_curves", "plan_stages", "large_algebra"),
+    "training": ("training_curves", "training_bytes", "plan_stages", "large_algebra"),
     "lending": (
         "lending_input",
         "lending_stop",
