@@ -41,7 +41,8 @@ def where(
 
     Args:
         min_memory: of the card, such as "12GB" or a number of bytes.
-        link: at least, such as "100Mb/s" or a number of bytes a second.
+        link: at least, such as "100Mb/s" or a number of bytes a second. Lab nodes of this version
+            refuse it (`link_not_offered`).
         sandbox: the walls around the engine, `full`, `reduced` or `none`.
 
     Raises:

@@ -303,6 +303,11 @@ CODES: dict[str, ErrorCode] = {
         what="The assurance `audited` is not offered by this version of the lab node.",
         next_step="Use the assurance `full`.",
     ),
+    "link_not_offered": ErrorCode(
+        what="The least link of {wanted} bytes a second is not offered by this version of the lab "
+        "node: it leases to devices whatever their links.",
+        next_step="Leave link= out of gg.where(...).",
+    ),
     "executor_unavailable": ErrorCode(
         what="The executor {executor!r} cannot take the job: {reason}.",
         next_step="Choose another executor, or change the lab node's configuration.",

@@ -16,6 +16,7 @@ from gpugoblin.graph.ir import Graph
 from gpugoblin.plan.spec import Limits, Plan
 from gpugoblin.units import format_bytes, format_seconds
 from gpugoblin.wire.messages.job import JobSubmit, PlanReply
+from gpugoblin.wire.messages.task import Constraints
 from server_stub.node import estimate
 from server_stub.node.executors.base import Fleet
 from server_stub.node.node import Node
@@ -31,6 +32,7 @@ __all__ = [
     "require_confirmed",
     "require_hours",
     "require_local",
+    "require_offered",
     "require_ray",
 ]
 
@@ -136,6 +138,12 @@ def may_leave(node: Node) -> bool:
     return bool(
         settings.lab and "grid" in settings.executors and settings.confirmed_no_confidential_data
     )
+
+
+def require_offered(constraints: Constraints) -> None:
+    """Raises NodeError `link_not_offered` for a condition that no lease would follow."""
+    if constraints.min_link_bytes_per_s:
+        raise NodeError("link_not_offered", wanted=constraints.min_link_bytes_per_s)
 
 
 def require_confirmed(node: Node) -> None:

@@ -61,6 +61,7 @@ async def submit(node: Node, owner: str, message: JobSubmit, *, local: bool) -> 
     Raises:
         GraphError, PlanError, NodeError, StoreError: what is wrong with it, by code.
     """
+    choosing.require_offered(message.constraints)
     message, graph = await asyncio.to_thread(_in_class, message)
     results.check_places(message.outputs, node.settings.state, local=local)
     rows = await node.store.read(lambda tx: _inputs(tx, owner, message, graph))

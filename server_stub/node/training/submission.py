@@ -74,6 +74,7 @@ async def submit(node: Node, owner: str, message: TrainingSubmit) -> JobInfo:
     """
     if message.assurance != "full":
         raise NodeError("audited_not_offered")
+    choosing.require_offered(message.constraints)
     named = await node.store.read(lambda tx: _arrays(tx, owner, message))
     await asyncio.gather(*(submission.describe_again(node, row) for row in named.all()))
     graph = building.graph_of(message.graph, message.numeric_class)

@@ -167,6 +167,12 @@ def test_jobs_may_leave_only_with_the_labs_word(tmp_path: Path) -> None:
         assert lab.submit(row_sums((4, 4)), array).plan.executor == "local"
 
 
+def test_a_condition_that_no_lease_follows_is_refused(grid: Lab) -> None:
+    array = grid.file(np.ones((4, 4), np.float32), "v.npy")
+    link = Constraints(min_link_bytes_per_s=10**6)
+    refused("link_not_offered", lambda: grid.submit(row_sums((4, 4)), array, constraints=link))
+
+
 def test_a_job_that_the_grid_would_slow_down_is_refused_with_the_figure(grid: Lab) -> None:
     array = grid.file(np.ones((4, 4), np.float32), "v.npy")
     with grid.device() as device:

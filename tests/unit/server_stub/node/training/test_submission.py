@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
+from gpugoblin.wire.messages.task import Constraints
 from tests.helpers.lab import Lab, refused
 from tests.helpers.node import LabNode
 from tests.helpers.trainings import Linear, submit, training_info
@@ -42,6 +43,8 @@ def test_what_is_refused_before_it_starts(short_path: Path) -> None:
     with LabNode(short_path) as node, Lab(node, short_path) as lab:
         refused("audited_not_offered", lambda: submit(lab, MODEL, assurance="audited"))
         refused("executor_unavailable", lambda: submit(lab, MODEL, executor="grid"))
+        link = Constraints(min_link_bytes_per_s=10**6)
+        refused("link_not_offered", lambda: submit(lab, MODEL, constraints=link))
         zeros = np.zeros(5, np.float32)
         refused("array_mismatch", lambda: submit(lab, MODEL, weights=zeros))
         short = np.zeros((7, 3), np.float32)
