@@ -8,14 +8,11 @@ compared by their order: PostgreSQL does not use those again that an undone tran
 from __future__ import annotations
 
 import dataclasses
-import random
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import msgspec
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
@@ -44,17 +41,16 @@ from server_stub.coordinator.handlers.common import use_nonce
 from server_stub.coordinator.handlers.operator import NewLab
 from server_stub.coordinator.house import Caller
 from server_stub.coordinator.mail import outbox
-from server_stub.coordinator.schema import COLUMNS
 from server_stub.coordinator.store import SqliteStore, create
 from server_stub.coordinator.store_postgres import PostgresStore
 from server_stub.coordinator.store_writer import Store, Transaction
 from server_stub.coordinator.web.public import iso_day
+from tests.helpers.both_stores import address, contents, key, plain
 from tests.helpers.coordinator import Desk, Device, Lab, card
 from tests.helpers.postgres import Postgres
 
 WHO = st.integers(0, 2)
 WORDS = st.text("abc é日\u2028'\"%?\\", min_size=1, max_size=40)
-NUMBERED = {"entry": "entry", "posting": "entry", "mail": "number"}
 
 
 class BothStores(RuleBasedStateMachine):
@@ -402,45 +398,6 @@ class BothStores(RuleBasedStateMachine):
                 store.close()
             self.place.cleanup()
             self.server.drop(self.dsn)
-
-
-def key(number: int) -> Ed25519PrivateKey:
-    return Ed25519PrivateKey.from_private_bytes(random.Random(number).randbytes(32))
-
-
-def address(number: int) -> str:
-    return f"192.0.2.{number + 1}"
-
-
-def plain(answer: Any) -> Any:
-    """An answer as values that can be compared; refusals that are returned by their code."""
-    if isinstance(answer, GoblinError):
-        return f"refused: {answer.code}"
-    if dataclasses.is_dataclass(answer) and not isinstance(answer, type):
-        fields = dataclasses.fields(answer)
-        return {field.name: plain(getattr(answer, field.name)) for field in fields}
-    if isinstance(answer, msgspec.Struct):
-        return {name: plain(getattr(answer, name)) for name in answer.__struct_fields__}
-    if isinstance(answer, (list, tuple)):
-        return [plain(one) for one in answer]
-    return answer
-
-
-def contents(tx: Transaction) -> dict[str, list[tuple[Any, ...]]]:
-    """Every row of every table, with its types; numbers given by the database by their order."""
-    found: dict[str, list[tuple[Any, ...]]] = {}
-    for table, names in COLUMNS.items():
-        rows = tx.rows(f"SELECT {', '.join(names)} FROM {table}")  # noqa: S608 - our words
-        if table in NUMBERED:
-            place = names.index(NUMBERED[table])
-            order = {number: at for at, number in enumerate(sorted({row[place] for row in rows}))}
-            rows = [(*row[:place], order[row[place]], *row[place + 1 :]) for row in rows]
-        found[table] = sorted((tuple(map(_typed, row)) for row in rows), key=repr)
-    return found
-
-
-def _typed(value: Any) -> tuple[str, Any]:
-    return type(value).__name__, value
 
 
 def test_both_stores_answer_and_keep_the_same(server: Postgres, prepared: str) -> None:
