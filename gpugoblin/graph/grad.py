@@ -63,7 +63,7 @@ def located(error: GoblinError, lines: Mapping[int, object]) -> GoblinError:
     if line is None or error.code != "not_differentiable":
         return error
     fields = {**error.fields, "operator": f"{error.fields['operator']} of {line}"}
-    return GraphError(error.code, **fields)
+    return GraphError("not_differentiable", **fields)
 
 
 def backward(
