@@ -245,10 +245,9 @@ class Agent:
         self.post(*[CardFound(card=each.number, kind=each.kind) for each in cards])
 
     def _uncapped(self, identity: str, why: str) -> None:
-        number = next(
-            card.number for card in self.fleet.cards.values() if card.identity == identity
-        )
-        self.speech.say("power_uncapped", card=number, why=why)
+        for card in self.fleet.cards.values():  # none, where its number went to another meanwhile
+            if card.identity == identity:
+                self.speech.say("power_uncapped", card=card.number, why=why)
 
     def _is_absent(self, number: int) -> bool:
         state = self.machine.model.cards.get(number)

@@ -102,7 +102,7 @@ class Surroundings:
             traffic=lambda: self.books.traffic(self.now()),
             plugged=plugged,
         )
-        self._limits = PowerLimits(state.directory, load_nvml(), uncapped)
+        self._limits = PowerLimits(state.directory, load_nvml, uncapped, clock.monotonic_s)
         self._today = (0, 0.0)
         self._summed_s = 0.0
         self.probes = Probes(self.board, adjust(machine))
@@ -173,10 +173,12 @@ class Surroundings:
         if self.board.is_asleep and all(engine == "absent" for engine in engines):
             self.probes.let_sleep()
         choices = self._settings().choices()
+        held = self._fleet.held()  # before its lock is ours another agent lends it, or did
         self._limits.want({
             facts.identity: cap_w
             for facts in snapshot.cards
             if facts.identity.startswith(NVIDIAS)
+            and facts.identity in held
             and facts.card in model.cards
             and model.cards[facts.card].engine != "absent"
             and (cap_w := round(choices.of(facts).number("power.cap_w")))

@@ -13,11 +13,12 @@ from typing import Any
 import pytest
 
 from app.agent.fleet import Fleet
-from app.agent.power_limits import NAME, PowerLimits
+from app.agent.locks import CardLock, take_card
+from app.agent.power_limits import NAME, RETRY_S, PowerLimits
 from app.agent.state import write_kept
 from app.control import messages as m
 from app.control.client import ControlClient
-from app.host.cards import Discovery
+from app.host.cards import Discovery, FoundCard
 from app.policy.snapshot import CardFacts, LoadFacts, PlayFacts, PowerFacts
 from app.probes.gather import Machine
 from app.probes.idle.source import Input
@@ -27,8 +28,9 @@ from tests.helpers.agent_run import Scene
 from tests.helpers.fake_nvml import FakeCard, FakeNvml
 from tests.helpers.stub_engine import StubMaker
 from tests.unit.app.agent.test_sixteen_cards import Look
+from tests.unit.app.host.test_cards import CARD
 
-ONE, TWO = f"GPU-{os.getpid()}-1", f"GPU-{os.getpid()}-2"
+ONE, TWO, THREE = (f"GPU-{os.getpid()}-{number}" for number in (1, 2, 3))
 """Cards are locked for the whole machine, and other tests have some, too."""
 
 
@@ -41,11 +43,18 @@ class Bench:
         self.two = FakeCard(TWO, "00000000:02:00.0", limit_mw=250_500)
         self.nvml = FakeNvml([self.one, self.two])
         self.refused: list[tuple[str, str]] = []
+        self.now_s = 0.0
 
     def limits(self) -> PowerLimits:
         return PowerLimits(
-            self.directory, self.nvml, lambda identity, why: self.refused.append((identity, why))
+            self.directory,
+            lambda: self.nvml,
+            lambda identity, why: self.refused.append((identity, why)),
+            lambda: self.now_s,
         )
+
+    def pass_a_minute(self) -> None:
+        self.now_s += RETRY_S
 
     @property
     def now(self) -> tuple[int, int]:
@@ -129,6 +138,104 @@ def test_killed_between_the_disk_and_the_driver_nothing_is_changed(bench: Bench)
     assert bench.kept() == {}
 
 
+@pytest.mark.parametrize("ends", ["killed", "refused"])
+def test_of_two_changes_either_may_hold_and_is_put_back(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, ends: str
+) -> None:
+    real = bench.nvml.nvmlDeviceSetPowerManagementLimit
+
+    def dies(card: FakeCard, limit_mw: int) -> None:
+        if limit_mw == 200_000:
+            raise SystemExit(1) if ends == "killed" else bench.nvml.NVMLError("Unknown Error")
+        real(card, limit_mw)
+
+    monkeypatch.setattr(bench.nvml, "nvmlDeviceSetPowerManagementLimit", dies)
+    limits = bench.limits()
+    run(limits, lambda: limits.want({ONE: 250}), closes=False)
+    if ends == "killed":  # between the disk and the driver
+        with pytest.raises(SystemExit):
+            limits._set(ONE, 200_000)
+        assert bench.kept()[ONE] == {"before_mw": 350_000, "set_mw": 200_000, "last_mw": 250_000}
+        again = bench.limits()
+        run(again, again.begin)
+    else:
+        again = bench.limits()
+        run(again, lambda: again.want({ONE: 200}), closes=False)
+        assert bench.refused == [(ONE, "Unknown Error")]
+    assert bench.now[0] == 350_000
+    assert bench.kept() == {}
+
+
+def test_a_limit_that_somebody_lowered_meanwhile_is_not_raised(bench: Bench) -> None:
+    limits = bench.limits()
+    run(
+        limits,
+        lambda: limits.want({ONE: 250}),
+        lambda: setattr(bench.one, "limit_mw", 150_000),
+        lambda: limits.want({ONE: 240}),
+    )
+    assert bench.now[0] == 150_000
+    assert bench.kept() == {}
+
+
+def test_what_could_not_be_done_is_tried_again_later(bench: Bench) -> None:
+    limits = bench.limits()
+    run(limits, lambda: limits.want({ONE: 200}), closes=False)
+    limits = bench.limits()
+    library, bench.nvml = bench.nvml, None  # type: ignore[assignment] # its driver is loaded late
+    seen: list[int] = []
+
+    def want() -> None:
+        limits.want({})
+
+    def see() -> None:
+        seen.append(bench.one.limit_mw)
+
+    def load() -> None:
+        bench.nvml = library
+        bench.one.is_lost = True
+
+    def find() -> None:
+        bench.one.is_lost = False
+
+    run(
+        limits, limits.begin, load, bench.pass_a_minute, want, see, find, want, see,
+        bench.pass_a_minute, want, see, closes=False,
+    )  # fmt: skip
+    assert seen == [200_000, 200_000, 350_000]
+    assert bench.kept() == {}
+
+
+def test_a_driver_that_comes_later_is_told_what_is_wanted(bench: Bench) -> None:
+    library, bench.nvml = bench.nvml, None  # type: ignore[assignment] # not loaded yet
+    limits = bench.limits()
+
+    def load() -> None:
+        bench.nvml = library
+
+    def want() -> None:
+        limits.want({ONE: 200})
+
+    run(limits, want, load, want, bench.pass_a_minute, want, closes=False)
+    assert bench.now[0] == 200_000
+    assert library.limits_set == [(ONE, 200_000)]
+
+
+def test_a_card_that_was_not_there_is_asked_again_when_it_lends_again(bench: Bench) -> None:
+    limits = bench.limits()
+    bench.one.is_lost = True
+    run(
+        limits,
+        lambda: limits.want({ONE: 200}), lambda: limits.want({}),
+        lambda: limits.want({ONE: 200}), lambda: limits.want({}),
+        lambda: setattr(bench.one, "is_lost", False),
+        lambda: limits.want({ONE: 200}),
+        closes=False,
+    )  # fmt: skip
+    assert bench.now[0] == 200_000
+    assert bench.refused == [(ONE, "Not Found")]  # said once
+
+
 def test_what_a_driver_rounds_is_still_ours(bench: Bench) -> None:
     limits = bench.limits()
     run(limits, lambda: limits.want({ONE: 200}), closes=False)
@@ -206,7 +313,7 @@ def test_a_damaged_file_is_as_none(bench: Bench, data: bytes) -> None:
 
 
 def test_without_a_driver_there_is_nothing_to_do(tmp_path: Path) -> None:
-    limits = PowerLimits(tmp_path, None, lambda *_: None)
+    limits = PowerLimits(tmp_path, lambda: None, lambda *_: None, lambda: 0.0)
     run(limits, limits.begin, lambda: limits.want({ONE: 200}))
     assert not (tmp_path / NAME).exists()
 
@@ -225,11 +332,20 @@ def test_the_agent_caps_a_card_while_it_lends_and_says_which_it_cannot(
     def find(fleet: Fleet, discovery: Discovery) -> None:
         for number, identity in ((1, ONE), (2, TWO)):
             fleet._add(number, "vulkan", identity, None)
+        fleet._add(3, "vulkan", THREE, FoundCard(**CARD))
 
     monkeypatch.setattr(Fleet, "find", find)
     monkeypatch.setattr("app.agent.surroundings.load_nvml", lambda: bench.nvml)
     bench.two.may_set = False
-    facts = {ONE: CardFacts(0, "cuda"), TWO: CardFacts(0, "cuda")}
+    bench.nvml.cards.append(FakeCard(THREE, "00000000:03:00.0"))
+    asked: list[str] = []
+
+    def take(identity: str, *, is_shared: bool = False) -> CardLock:
+        asked.append(identity)
+        return take_card(identity, is_shared=is_shared)
+
+    monkeypatch.setattr("app.agent.fleet.take_card", take)
+    facts = {ONE: CardFacts(0, "cuda"), TWO: CardFacts(0, "cuda"), THREE: CardFacts(0, "cuda")}
     polled = (Look("cards", facts), Look("terminals", Input(5.0)), Look("play", PlayFacts()),
               Look("power", PowerFacts()), Look("load", LoadFacts(0.0, 2**40, 2**40)))  # fmt: skip
 
@@ -244,11 +360,13 @@ def test_the_agent_caps_a_card_while_it_lends_and_says_which_it_cannot(
             # Without a task the engine soon ends by itself, and the limit is put back then.
             eventually(lambda: (ONE, 200_000) in bench.nvml.limits_set)
             eventually(lambda: scene.said("Card 2: its power limit cannot be set"))
+            eventually(lambda: THREE in asked)  # another agent lends it: its limit is that one's
             control.ask(m.Pause(1, "first", (1,)))
             eventually(lambda: bench.now == (350_000, 250_500))
 
     (tmp_path / "scene").mkdir()
     scene = Scene(tmp_path / "scene")
+    others = take_card(THREE)
     try:
         text = f"calm.after_s = 0\npower.cap_w = 240\ncards.own = ['{ONE} power.cap_w = 200']\n"
         scene.config.write_text(text + scene.config.read_text())
@@ -256,6 +374,7 @@ def test_the_agent_caps_a_card_while_it_lends_and_says_which_it_cannot(
         scene.lend(script, StubMaker(), adjust)
     finally:
         scene.close()
+        others.release()
     assert bench.now == (350_000, 250_500)
-    assert {limit for _, limit in bench.nvml.limits_set} == {200_000, 350_000}
+    assert set(bench.nvml.limits_set) == {(ONE, 200_000), (ONE, 350_000)}
     assert sum("cannot be set" in line for line in scene.lines) == 1
