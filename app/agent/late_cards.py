@@ -115,8 +115,8 @@ class LateCards:
         lane = Lane("cards")  # a driver may hang, and the agent's end does not wait for it
         try:
             self.discovery = await asyncio.wrap_future(lane.call(self._look))
-        except OSError:
-            return False  # no child could be started now
+        except (OSError, RuntimeError):
+            return False  # no child, or no thread, could be started now
         finally:
             lane.end()
         new, is_whole = self._fleet.take(self.discovery, self._is_absent)

@@ -148,7 +148,14 @@ def find_cards(
     words = list(command) or [sys.executable, "-I", "-m", LISTING]
     cards: dict[str, FoundCard] = {}
     troubles: list[EngineError] = []
-    children = [(driver, _started(words, driver)) for driver in chosen]
+    children: list[tuple[Path, subprocess.Popen[bytes]]] = []
+    try:
+        for driver in chosen:
+            children.append((driver, _started(words, driver)))
+    except BaseException:
+        for _, child in children:
+            _end(child)
+        raise
     deadline_s = time.monotonic() + limit_s
     for driver, child in children:
         try:
@@ -178,6 +185,14 @@ def _started(words: list[str], driver: Path) -> subprocess.Popen[bytes]:
         cwd="/",
         start_new_session=True,
     )
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    if child.poll() is None:
+        child.kill()
+        child.wait()
+    if child.stdout is not None:
+        child.stdout.close()
 
 
 def _failed(driver: Path, reason: str) -> EngineError:
@@ -211,11 +226,7 @@ def _heard(
     except (TimeoutError, subprocess.TimeoutExpired):
         raise _failed(driver, f"it did not answer within {limit_s:g} s") from None
     finally:
-        if child.poll() is None:
-            child.kill()
-            child.wait()
-        if child.stdout is not None:
-            child.stdout.close()
+        _end(child)
     if child.returncode < 0:
         raise _failed(driver, f"it crashed with signal {-child.returncode}")
     try:

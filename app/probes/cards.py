@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from app.policy.snapshot import CardFacts, ForeignUse
 from app.probes.gpus.drm import DRM, NVIDIA, DrmCard, DrmUses, drm_cards
-from app.probes.gpus.nvml import Nvml, load_nvml
+from app.probes.gpus.nvml import Nvml, NvmlCard, load_nvml
 from app.probes.polls import Pace
 from app.probes.sensors import HWMON, Monitor, monitors
 
@@ -41,7 +41,7 @@ class CardProbe:
     Args:
         ours: the processes that are ours.
         held: identities of the cards that this agent itself lends now.
-        library: NVML's module, None where there is no such driver.
+        load: gives NVML's module; None as long as there is no such driver, which may come later.
     """
 
     name = "cards"
@@ -53,7 +53,7 @@ class CardProbe:
         ours: Callable[[], Iterable[int]],
         held: Callable[[], Iterable[str]],
         *,
-        library: Any = None,
+        load: Callable[[], Any] = lambda: None,
         hwmon: Path = HWMON,
         drm: Path = DRM,
         proc: Path = PROC,
@@ -62,7 +62,8 @@ class CardProbe:
         self._held = held
         self._hwmon, self._drm, self._proc = hwmon, drm, proc
         self._uses = DrmUses(ours, proc)
-        self._nvml = None if library is None else Nvml(library, ours)
+        self._ours, self._load = ours, load
+        self._nvml: Nvml | None = None
         self._seen: dict[str, CardFacts] = {}
         self.energy_mj: dict[str, int] = {}
 
@@ -71,7 +72,7 @@ class CardProbe:
         cls, ours: Callable[[], Iterable[int]], held: Callable[[], Iterable[str]]
     ) -> CardProbe:
         """With whatever libraries this machine has."""
-        return cls(ours, held, library=load_nvml())
+        return cls(ours, held, load=load_nvml)
 
     def look(self) -> dict[str, CardFacts]:
         """Facts by identity: `cpu`, UUIDs and PCI addresses. A card that is gone says so."""
@@ -82,7 +83,7 @@ class CardProbe:
         uses = self._uses.look() if cards else {}
         for card in cards:
             found[card.address] = _card(card, by_address.get(card.address), uses)
-        for each in self._nvml.look() if self._nvml is not None else ():
+        for each in self._nvidias():
             found[each.uuid] = found[each.address] = each.facts
             if each.energy_mj is not None:
                 self.energy_mj[each.uuid] = self.energy_mj[each.address] = each.energy_mj
@@ -90,6 +91,14 @@ class CardProbe:
             found[identity] = CardFacts(0, "vulkan", trouble="it was unplugged")
         self._seen = found
         return self._with_lenders(found)
+
+    def _nvidias(self) -> tuple[NvmlCard, ...]:
+        if self._nvml is None:
+            library = self._load()
+            if library is None:
+                return ()
+            self._nvml = Nvml(library, self._ours)
+        return self._nvml.look()
 
     def _with_lenders(self, found: dict[str, CardFacts]) -> dict[str, CardFacts]:
         strangers = lenders(self._proc) - set(self._held())

@@ -6,6 +6,9 @@ Owns: the monitor. Must not: look at what came; others look again.
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
+import socket
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -43,7 +46,14 @@ class HotPlug:
     def _read(self) -> None:
         names: set[str] = set()
         for _ in range(MOST_AT_ONCE):
-            device = self._monitor.poll(timeout=0)
+            try:
+                device = self._monitor.poll(timeout=0)
+            except OSError:
+                # More came than the kernel keeps for one reader: what it was is lost.
+                names.update(SUBSYSTEMS)
+                if _take_error(self._descriptor) != errno.ENOBUFS:
+                    self.close()  # what nobody can read is not waited for; the looks have periods
+                break
             if device is None:
                 break
             names.add(str(device.subsystem))
@@ -55,6 +65,18 @@ class HotPlug:
             asyncio.get_running_loop().remove_reader(self._descriptor)
             self._descriptor = -1
         self._monitor = None  # its socket goes with it
+
+
+def _take_error(descriptor: int) -> int:
+    """The error of a socket, which it loses thereby; 0 for none, and for what is no socket."""
+    copy = os.dup(descriptor)
+    try:
+        same = socket.socket(fileno=copy)
+    except OSError:
+        os.close(copy)
+        return 0
+    with same:
+        return same.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
 
 
 def _monitor() -> Any:

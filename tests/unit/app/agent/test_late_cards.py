@@ -54,7 +54,7 @@ class Plugs:
         self.asked += 1
         if self.fails:
             self.fails -= 1
-            raise OSError("no process can be made")
+            raise (OSError, RuntimeError)[self.fails % 2]("no process can be made, or no thread")
         return Discovery(self.cards, self.troubles)
 
     def hardware(self) -> frozenset[tuple[str, int]]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from app.host import cards
 from app.host.cards import FoundCard, driver_files, find_cards, listing_environment
 from tests.helpers.software_card import only_software
 
@@ -111,6 +113,27 @@ def test_b5183_a_driver_that_hangs() -> None:
     code = "import time; time.sleep(600)"
     discovery = find_cards([Path("/d/0.json")], [sys.executable, "-I", "-c", code], limit_s=0.3)
     assert "did not answer within 0.3 s" in discovery.troubles[0].what
+
+
+def test_where_no_child_can_be_started_those_before_it_are_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    started: list[subprocess.Popen[bytes]] = []
+    real = cards._started
+
+    def start(words: list[str], driver: Path) -> subprocess.Popen[bytes]:
+        if started:
+            raise OSError("Resource temporarily unavailable")
+        started.append(real(words, driver))
+        return started[0]
+
+    monkeypatch.setattr(cards, "_started", start)
+    hangs = [sys.executable, "-I", "-c", "import time; time.sleep(600)"]
+    with pytest.raises(OSError, match="temporarily"):
+        find_cards([Path("/d/0.json"), Path("/d/1.json")], hangs)
+    assert started[0].returncode is not None
+    assert started[0].stdout is not None
+    assert started[0].stdout.closed
 
 
 def test_f293_i1328_i1589_without_the_package_one_line_says_so(

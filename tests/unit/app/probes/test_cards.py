@@ -13,7 +13,7 @@ from tests.helpers.fake_nvml import FakeCard, FakeNvml
 
 
 def probe(library: FakeNvml, tmp_path: Path, held: list[str] | None = None) -> CardProbe:
-    return CardProbe(lambda: [], lambda: held or [], library=library, hwmon=tmp_path / "h",
+    return CardProbe(lambda: [], lambda: held or [], load=lambda: library, hwmon=tmp_path / "h",
                      drm=tmp_path / "d")  # fmt: skip
 
 
@@ -52,6 +52,19 @@ def test_a_card_that_another_agent_lends_says_so_and_our_own_does_not(tmp_path: 
         assert own.foreign == ()
     finally:
         lock.release()
+
+
+def test_a_driver_that_is_loaded_later_is_asked_from_then_on(tmp_path: Path) -> None:
+    loaded: list[FakeNvml] = []
+    looking = CardProbe(lambda: [], lambda: [], load=lambda: loaded[0] if loaded else None,
+                        hwmon=tmp_path / "h", drm=tmp_path / "d")  # fmt: skip
+    assert set(looking.look()) == {"cpu"}
+    loaded.append(FakeNvml([FakeCard("GPU-late", "00000000:01:00.0")]))
+    for _ in range(2):
+        facts = looking.look()["GPU-late"]
+        assert facts.sensors
+        assert facts.foreign == ()
+    assert loaded[0].opened == 1
 
 
 def test_a_machine_without_cards(tmp_path: Path) -> None:
