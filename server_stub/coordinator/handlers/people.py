@@ -178,7 +178,7 @@ def close(tx: Transaction, now_s: float, person: Person) -> None:
         person.account,
     )
     tx.execute("UPDATE abuse_report SET account = NULL WHERE account = ?", person.account)
-    teams.leave(tx, now_s, person.account)
+    teams.forget(tx, now_s, person.account)
     tx.execute("DELETE FROM certificate WHERE account = ?", person.account)
     tx.execute("DELETE FROM mail WHERE mailbox = ?", person.mailbox)
     tx.execute("DELETE FROM login_code WHERE mailbox = ?", person.mailbox)

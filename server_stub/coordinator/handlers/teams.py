@@ -22,7 +22,7 @@ from server_stub.coordinator.house import draw_id, draw_long_code, spelled
 from server_stub.coordinator.ledger import MICRO
 from server_stub.coordinator.store import Transaction
 
-__all__ = ["Team", "code_of", "create", "find", "join", "leave", "own", "ranked"]
+__all__ = ["Team", "code_of", "create", "find", "forget", "join", "leave", "own", "ranked"]
 
 MAX_MEMBERS: Final = 1000
 _LISTED: Final = 200
@@ -96,9 +96,31 @@ def leave(tx: Transaction, now_s: float, account: str) -> bool:
         team,
     )
     if not used:
-        tx.execute("DELETE FROM team_member WHERE team = ?", team)
-        tx.execute("DELETE FROM team WHERE team = ?", team)
+        _end(tx, team)
     return True
+
+
+def forget(tx: Transaction, now_s: float, account: str) -> None:
+    """Ends the membership of an account that is deleted, and each team that was of it alone.
+
+    The name of such a team may say who the person was, and its sum is of nobody else.
+    """
+    leave(tx, now_s, account)
+    for (team,) in tx.rows("SELECT team FROM team_member WHERE account = ?", account):
+        others = number(
+            tx,
+            "SELECT COUNT(*) FROM team_member JOIN account USING (account)"
+            " WHERE team = ? AND account <> ? AND closed_s IS NULL"
+            " AND (until_s IS NULL OR micro_units > 0)",
+            team, account,
+        )  # fmt: skip
+        if not others:
+            _end(tx, team)
+
+
+def _end(tx: Transaction, team: str) -> None:
+    tx.execute("DELETE FROM team_member WHERE team = ?", team)
+    tx.execute("DELETE FROM team WHERE team = ?", team)
 
 
 def own(tx: Transaction, account: str) -> Team | None:

@@ -82,7 +82,7 @@ def draw(one: Certificate, seal: str, address: str, language: str) -> bytes:
     pdf.line(80, pdf.get_y(), 130, pdf.get_y())
     pdf.ln(12)
     pdf.set_text_color(*_INK)
-    _centred(pdf, one.name, 20 if len(one.name) <= 32 else 11, 12)
+    _centred(pdf, one.name, 20, 12)
     _centred(pdf, _("lent computing power to research."), 12, 8)
     pdf.ln(10)
     for title, fact in (
@@ -138,7 +138,10 @@ def _paper(font: str, issued: datetime) -> FPDF:
 
 
 def _centred(pdf: FPDF, text: str, size: float, height: float) -> None:
+    """As large as `size`, or as fits between the margins."""
     pdf.set_font_size(size)
+    room = pdf.epw - 2 * pdf.c_margin
+    pdf.set_font_size(size * min(1.0, room / max(room, pdf.get_string_width(text))))
     pdf.cell(0, height, text, align="C", new_x="LMARGIN", new_y="NEXT")
 
 

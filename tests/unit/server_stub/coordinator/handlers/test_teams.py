@@ -134,6 +134,27 @@ def test_a_closed_account_leaves_its_team(desk: Desk) -> None:
     assert [(one["team"], one["units"], one["until_s"]) for one in exported] == [
         ("moss", 2.5, None)
     ]
+    bob = person(desk, "bob")
+    teams.join(desk.tx, desk.now_s, bob, teams.code_of(desk.tx, ann.account))
+    earn(desk, lab, "bob")
     people.close(desk.tx, desk.now_s, ann)
     found = teams.find(desk.tx, "moss")
-    assert (found.members, found.units, found.names) == (0, 2.5, ())
+    assert (found.members, found.units, found.names) == (1, 5.0, ())
+    teams.leave(desk.tx, desk.now_s, bob.account)
+    assert teams.find(desk.tx, "moss").units == 5.0
+    people.close(desk.tx, desk.now_s, bob)
+    assert teams.ranked(desk.tx, 10) == []
+
+
+def test_a_team_of_one_ends_with_the_account_also_when_it_was_left_before(desk: Desk) -> None:
+    lab, ann, bob = desk.lab(), person(desk), person(desk, "bob")
+    create(desk, ann, "ann-of-the-hill")
+    teams.join(desk.tx, desk.now_s, bob, teams.code_of(desk.tx, ann.account))
+    earn(desk, lab, "ann")
+    for who in (ann, bob):  # bob did nothing for it
+        teams.leave(desk.tx, desk.now_s, who.account)
+    create(desk, ann, "ann-alone")
+    people.close(desk.tx, desk.now_s, ann)
+    assert teams.ranked(desk.tx, 10) == []
+    create(desk, bob, "ann-of-the-hill")
+    assert ledger.audit_ledger(desk.tx) == []

@@ -59,8 +59,13 @@ def test_french_is_written_in_the_librarys_own_letters() -> None:
 
 
 def test_the_longest_names_fit() -> None:
-    longest = msgspec.structs.replace(ONE, name="w" * 64, lab="w" * 64)
-    assert draw(longest, SEAL, ADDRESS, "en").count(b"/Type /Page\n") == 1
+    for letter, count in (("w", 64), ("m", 32), ("m", 64), ("i", 64)):
+        longest = msgspec.structs.replace(ONE, name=letter * count, lab=letter * 64)
+        drawn = draw(longest, SEAL, ADDRESS, "en")
+        assert drawn.count(b"/Type /Page\n") == 1
+        place = words(drawn).partition(b"(" + longest.name.encode() + b") Tj")[0].rpartition(b"BT ")
+        left_mm = float(place[2].split()[0]) * 25.4 / 72.0
+        assert left_mm >= 25.0, (letter, count, left_mm)
 
 
 @pytest.mark.parametrize("language", ["ja", "ru"])
