@@ -12,6 +12,7 @@ output, which is empty where the driver has no card; 1 with `{"reason": ...}` wh
 from __future__ import annotations
 
 import json
+import signal
 import sys
 from typing import Any, Final
 
@@ -21,6 +22,8 @@ __all__ = ["main"]
 
 KINDS: Final = {1: "integrated", 2: "discrete", 3: "virtual", 4: "software"}
 """`VkPhysicalDeviceType`; anything else is `other`."""
+ALONE_S: Final = 60
+"""The kernel ends this program then, also in a driver that hangs: who asked may be gone."""
 PCI: Final = "VK_EXT_pci_bus_info"
 NONE: Final = ("no Vulkan driver answers (-9)", "the cards: VK_ERROR_INITIALIZATION_FAILED")
 """How drivers without a card of their own answer."""
@@ -117,4 +120,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    signal.alarm(ALONE_S)
     sys.exit(main())

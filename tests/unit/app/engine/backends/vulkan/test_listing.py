@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -56,3 +57,15 @@ def test_what_cannot_be_computed_on_says_why(monkeypatch: pytest.MonkeyPatch) ->
         instance.close()
     assert "shaderInt64" in told["unsuited"]
     assert "operators" not in told
+
+
+def test_a_driver_that_hangs_does_not_outlive_who_asked() -> None:
+    only_software()
+    program = (
+        "import runpy, signal, time; from app.engine.backends.vulkan import instance;"
+        "instance.Instance = lambda: time.sleep(600);"
+        "real = signal.alarm; signal.alarm = lambda limit_s: real(min(limit_s, 1));"
+        f"runpy.run_module({listing.__name__!r}, run_name='__main__')"
+    )
+    told = subprocess.run([sys.executable, "-I", "-c", program], check=False, timeout=30)
+    assert told.returncode == -signal.SIGALRM
