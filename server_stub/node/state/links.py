@@ -12,7 +12,7 @@ from itertools import combinations
 from statistics import median
 from typing import Final
 
-from server_stub.node.state.rates import CLAIM_BYTES_PER_S, GRID_LEASES, LEAST_S
+from server_stub.node.state.rates import CLAIM_BYTES_PER_S, GRID_LEASES, GRID_LEAST_FLOPS, LEAST_S
 from server_stub.node.store.protocol import Row, Tx
 
 __all__ = ["LEAST_SAMPLES", "Link", "line", "measured"]
@@ -77,7 +77,8 @@ def _link(rows: Sequence[Row]) -> Link:
         own_s = min(max(0.0, compute_s), whole_s)
         samples.append((nbytes, whole_s - own_s))
         until_s = max(until_s, uploaded_s)
-        flops, computed_s = flops + task_flops, computed_s + own_s
+        if task_flops >= GRID_LEAST_FLOPS:
+            flops, computed_s = flops + task_flops, computed_s + own_s
     latency_s, bytes_per_s = line(samples[-NEWEST:])
     return Link(1, latency_s, bytes_per_s, flops / computed_s if computed_s >= LEAST_S else 0.0)
 

@@ -13,17 +13,17 @@ from tests.simulation.world import World
 
 def came(
     world: World, device: str, nbytes: int, way_s: float, issued_s: float,
-    compute_s: float = 2.0, state: str = "accepted",
+    compute_s: float = 2.0, state: str = "accepted", flops: int = 10**9,
 ) -> None:  # fmt: skip
-    """A task of 10**9 operations that came from a device after `compute_s` + `way_s`."""
+    """A task that came from a device after `compute_s` + `way_s`."""
     change = world.connection.execute
     (number,) = change("select count(*) from task").fetchone()
     change(
         "insert into task(id, public, job, number, state, executor, prio, affinity, graph, verify,"
         " verify_flops, flops, bytes_moved, memory_bound_bytes, min_memory_bytes, min_sandbox,"
         " slot_bytes, waits, consumers_left, since_s) values(?, 't', 'j', ?, 'used', 'grid', 0, 0,"
-        " 'g', 'recompute', 0, 1000000000, ?, 0, 0, 0, 0, 0, 0, 0)",
-        (number + 1, number, nbytes),
+        " 'g', 'recompute', 0, ?, ?, 0, 0, 0, 0, 0, 0, 0)",
+        (number + 1, number, flops, nbytes),
     )
     change(
         "insert into lease(id, task, job, role, device, owner, bucket, grant_id, state, issued_s,"
@@ -71,6 +71,20 @@ def test_a_device_that_has_several_leases_is_not_slow_for_that(world: World) -> 
     found = measured(SqliteTx(world.connection))
     assert found is not None
     assert found.bytes_per_s == pytest.approx(1e6)
+
+
+def test_small_tasks_do_not_say_how_fast_a_device_computes(world: World) -> None:
+    tx = SqliteTx(world.connection)
+    for number in range(LEAST_SAMPLES):
+        came(world, "d", 1000, 0.3, 10.0 * number, compute_s=0.05, flops=100)
+    found = measured(tx)
+    assert found is not None
+    assert (found.devices, found.flops_per_s) == (1, 0.0)
+    for number in range(LEAST_SAMPLES):
+        came(world, "d", 1000, 0.3, 100.0 + 10.0 * number)
+    found = measured(tx)
+    assert found is not None
+    assert found.flops_per_s == pytest.approx(5e8)
 
 
 def test_lines_at_their_edges() -> None:
