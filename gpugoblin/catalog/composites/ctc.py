@@ -173,6 +173,8 @@ def _stepped(builder: Builder, given: Sequence[int], place: int | None = None) -
         total = _logs_sum(build, (own, first, second))
         now = counted[0] if counted else build.const("int64", step)
         going = build.call("gt", length, now)
+        # What a step surely does not emit has the logarithm -inf: three such states make NaN.
+        emitted = build.call("max", emitted, build.const(dtype, _NEVER))
         return build.call("where", going, build.call("add", total, emitted), own)
 
     operands = [reached, *before, skips, emitted, column]

@@ -76,6 +76,20 @@ def test_the_derivative_is_the_share_of_each_label_and_no_nan_where_nothing_fits
     assert (found[:, 1] == 0).all()
 
 
+@pytest.mark.parametrize("written_out", [256, 4])
+def test_what_is_certain_costs_nothing(written_out: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every other label is impossible, so three states in a row are."""
+    monkeypatch.setattr(module, "WRITTEN_OUT", written_out)
+    path = [1, 1, 2, 0, 3, 3, 4]
+    with np.errstate(divide="ignore"):
+        logs = np.log(np.eye(5, dtype=np.float32)[path])[:, None]
+    targets, lengths, counts = np.array([[1, 2, 3, 4]]), [len(path)], [4]
+    assert ctc(logs, targets, lengths, counts).tolist() == [0]
+    found = slopes(logs, targets, lengths, counts)[:, 0]
+    np.testing.assert_allclose(found, -np.eye(5)[path], atol=1e-6)
+    assert ctc(logs, np.array([[1, 3, 2, 4]]), lengths, counts).tolist() == [np.inf]
+
+
 def long_graph(steps: int) -> Graph:
     builder = GraphBuilder()
     logs = builder.input(TensorSpec("float32", (steps, 2, 3)))
