@@ -38,7 +38,7 @@ def refused(
 
 
 def apply(
-    operator: str, operands: Sequence[Value], place: Place, **attributes: AttrValue
+    operator: str, operands: Sequence[Value], place: Place, /, **attributes: AttrValue
 ) -> Expression:
     """A node that applies a catalog operator.
 

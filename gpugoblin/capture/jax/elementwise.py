@@ -5,9 +5,13 @@ from __future__ import annotations
 from typing import Final
 
 import gpugoblin as gg
+from gpugoblin.capture.applying import apply
 from gpugoblin.capture.array import Array, binary
 from gpugoblin.capture.elementwise import cast, elementwise, select
+from gpugoblin.capture.expression import Value
 from gpugoblin.capture.jax.call import Call, Handler
+from gpugoblin.catalog.composites.custom import stopping
+from gpugoblin.catalog.spec import FLOATS
 
 __all__ = ["HANDLERS"]
 
@@ -62,6 +66,14 @@ def _round(call: Call) -> Array:
     return gg.copysign(gg.floor(gg.abs(x) + 0.5), x)
 
 
+def _stop(call: Call) -> Array:
+    x = call.array(0)
+    if x.value.spec.dtype not in FLOATS:
+        return x
+    given = stopping(x.value.spec)
+    return Array(Value(apply("custom_gradient", [x.value], call.place, **given), 0))
+
+
 def _square(call: Call) -> Array:
     return call.array(0) * call.array(0)
 
@@ -81,7 +93,7 @@ _NAMES: Final = {
 }  # fmt: skip
 _SAME: Final = (
     "copy", "copy_p", "device_put", "optimization_barrier", "pvary", "real", "reduce_precision",
-    "sharding_constraint", "stop_gradient",
+    "sharding_constraint",
 )  # fmt: skip
 
 HANDLERS: Final[dict[str, Handler]] = {
@@ -94,5 +106,6 @@ HANDLERS: Final[dict[str, Handler]] = {
     "round": _round,
     "select_n": _select,
     "square": _square,
+    "stop_gradient": _stop,
 }
 """Primitive -> its handler."""

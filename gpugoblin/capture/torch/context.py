@@ -17,6 +17,7 @@ from gpugoblin.capture.torch.functions import Calls
 from gpugoblin.capture.torch.library import HALVES, dtype_name, load_torch, numpy_of
 from gpugoblin.capture.torch.values import Pair, Scalar, Value
 from gpugoblin.catalog import building
+from gpugoblin.catalog.composites.custom import stopping
 from gpugoblin.catalog.formula_build import FormulaBuilder
 from gpugoblin.catalog.scalars import SCALARS
 from gpugoblin.catalog.spec import DTYPES, Array, AttrValue, TensorSpec
@@ -190,6 +191,8 @@ class Context:
 
     def stopped(self, value: Value) -> Value:
         """The same numbers, through which no gradient passes, as none passes through bits."""
+        if self.dtype(value) == "float64":
+            return self.op("custom_gradient", [value], **stopping(self.spec(value)))
         return self._bits(value) if self.dtype(value) == "float32" else value
 
     def _bits(self, value: Value) -> Value:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 import types
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -73,10 +74,16 @@ class Call:
         return sum(one is not None for one in self.outputs)
 
     @property
+    def backward(self) -> Any:
+        """The program's; `vjp` is torch's other name for it."""
+        other = self.kind.vjp
+        return self.kind.backward if other is load_torch().autograd.Function.vjp else other
+
+    @property
     def once(self) -> bool:
         """Whether torch refuses to differentiate the backward."""
-        code = getattr(self.kind.backward, "__code__", None)
-        wrapped = getattr(self.kind.backward, "__wrapped__", None) is not None
+        code = getattr(self.backward, "__code__", None)
+        wrapped = getattr(self.backward, "__wrapped__", None) is not None
         return wrapped and code is not None and code.co_filename.endswith("autograd/function.py")
 
 
@@ -89,7 +96,7 @@ class _Context:
     def __init__(self, needs: Sequence[bool] = ()) -> None:
         self.needs_input_grad = tuple(needs)
         self.saved_tensors: tuple[Any, ...] = ()
-        self.without: tuple[Any, ...] = ()
+        self.non_differentiable: tuple[Any, ...] = ()
         self.materialize_grads = True
 
     def save_for_backward(self, *tensors: Any) -> None:
@@ -99,7 +106,7 @@ class _Context:
         """For forward mode, which nothing here asks for."""
 
     def mark_non_differentiable(self, *tensors: Any) -> None:
-        self.without = tensors
+        self.non_differentiable = tensors
 
     def set_materialize_grads(self, value: bool) -> None:
         self.materialize_grads = value
@@ -199,21 +206,26 @@ def watched(calls: Calls) -> Iterator[None]:
 
 def _applied(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any], calls: Calls) -> Any:
     torch = load_torch()
-    floats = [isinstance(one, torch.Tensor) and one.is_floating_point() for one in args]
-    context = _Context(floats)
+    args, kwargs = _bound(cls, args, kwargs)
+    carrying = [_carries(one) for one in args]
+    context = _Context(carrying)
     found = _forward(cls, context, args, kwargs)
     outputs = found if isinstance(found, tuple) else (found,)
-    without = {id(one) for one in context.without}
+    without = {id(one) for one in context.non_differentiable}
     results: list[Any] = []
     places: list[int | None] = []
-    for one in outputs:
-        carries = isinstance(one, torch.Tensor) and (one.is_floating_point() or one.is_complex())
-        places.append(len(results) if carries and id(one) not in without else None)
+    # A tensor that stands twice among them is torch's last one: the seed of the other is zero.
+    last = {id(one): number for number, one in enumerate(outputs)}
+    for number, one in enumerate(outputs):
+        counts = _carries(one) and id(one) not in without and last[id(one)] == number
+        places.append(len(results) if counts else None)
         if places[-1] is not None:
             results.append(one)
-    given = tuple(place for place, one in enumerate(floats) if one)
+    given = tuple(place for place, one in enumerate(carrying) if one)
     if not results or not given:
-        return found
+        # Nothing goes back, whatever the forward read beside its arguments.
+        back = tuple(map(_stopped, outputs))
+        return back if isinstance(found, tuple) else back[0]
     seen = [args[place] for place in given]
     left = _saved(context, [*results, *seen])
     everything = [*results, *seen, *left[1]]
@@ -234,11 +246,32 @@ def _applied(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any], calls: Cal
         )
     )
     named = _operator()(results, everything[len(results) :], len(calls) - 1)
+    places = [places[last[id(one)]] for one in outputs]
     back = tuple(
         named[place] if place is not None else _stopped(one)
         for place, one in zip(places, outputs, strict=True)
     )
     return back if isinstance(found, tuple) else back[0]
+
+
+def _carries(value: Any) -> bool:
+    """Whether torch gives it a derivative."""
+    tensor = isinstance(value, load_torch().Tensor)
+    return tensor and (value.is_floating_point() or value.is_complex())
+
+
+def _bound(
+    cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments with those that a `forward` without `ctx` has by default, as torch has them:
+    `setup_context` sees them, and the backward gives a share for each."""
+    from torch.autograd.function import _is_setup_context_defined
+
+    if not _is_setup_context_defined(cls.setup_context):
+        return args, kwargs
+    given = inspect.signature(cls.forward).bind(*args, **kwargs)
+    given.apply_defaults()
+    return given.args, given.kwargs
 
 
 def _forward(cls: Any, context: _Context, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -275,7 +308,8 @@ def _saved(context: _Context, known: Sequence[Any]) -> tuple[dict[str, Any], lis
             return Saved(numbers[id(value)])
         return _mapped(value, replaced)
 
-    left = {name: replaced(value) for name, value in vars(context).items() if name != "without"}
+    kept = {name: one for name, one in vars(context).items() if name != "non_differentiable"}
+    left = {name: replaced(value) for name, value in kept.items()}
     return left, more
 
 
@@ -300,6 +334,10 @@ def trace_backward(call: Call, calls: Calls) -> Any:
 
     whole = len(call.metas)
 
+    def zeros(context: _Context, number: int) -> Any:
+        meta = call.others[number] if context.materialize_grads else None
+        return None if meta is None else torch.zeros(meta.shape, dtype=meta.dtype)
+
     def run(*given: Any) -> tuple[Any, ...]:
         def restored(value: Any) -> Any:
             return given[value.place] if isinstance(value, Saved) else _mapped(value, restored)
@@ -307,10 +345,10 @@ def trace_backward(call: Call, calls: Calls) -> Any:
         context = _Context()
         vars(context).update({name: restored(value) for name, value in call.context.items()})
         seeds = [
-            given[whole + place] if place is not None else _zeros(call.others[number])
+            given[whole + place] if place is not None else zeros(context, number)
             for number, place in enumerate(call.outputs)
         ]
-        found = call.kind.backward(context, *seeds)
+        found = call.backward(context, *seeds)
         shares = found if isinstance(found, tuple | list) else (found,)
         return tuple(
             _share(shares[place], given[call.results + number])
@@ -322,10 +360,6 @@ def trace_backward(call: Call, calls: Calls) -> Any:
     with torch.no_grad(), watched(calls):
         functional = torch.func.functionalize(run, remove="mutations_and_views")
         return make_fx(functional, tracing_mode="fake", record_stack_traces=True)(*examples)
-
-
-def _zeros(meta: Meta | None) -> Any:
-    return None if meta is None else load_torch().zeros(meta.shape, dtype=meta.dtype)
 
 
 def _share(share: Any, operand: Any) -> Any:

@@ -16,12 +16,14 @@ from gpugoblin.catalog.body_samples import body, one_formula
 from gpugoblin.catalog.building import filled
 from gpugoblin.catalog.composite import composite
 from gpugoblin.catalog.ops.branching import whole_axes
+from gpugoblin.catalog.program import Graph
 from gpugoblin.catalog.rules import int_attribute, require_dtype
 from gpugoblin.catalog.samples import normal, sample, special, strided
 from gpugoblin.catalog.spec import (
     FLOATS,
     Attribute,
     Attributes,
+    AttrValue,
     Builder,
     Operator,
     Sample,
@@ -30,7 +32,13 @@ from gpugoblin.catalog.spec import (
 )
 from gpugoblin.errors import GraphError
 
-__all__ = ["OPERATORS"]
+__all__ = ["OPERATORS", "stopping"]
+
+
+def stopping(spec: TensorSpec) -> dict[str, AttrValue]:
+    """Attributes of a `custom_gradient` through which nothing goes back, of one value: it is a
+    result by no operand."""
+    return {"backward": Graph((spec, spec), (), (), (0,)), "operands": 0, "results": 1}
 
 
 def _require(inputs: Sequence[TensorSpec], given: Attributes) -> None:

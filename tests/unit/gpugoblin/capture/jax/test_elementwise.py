@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -53,3 +55,16 @@ def test_integers() -> None:
         np.testing.assert_array_equal(compute(gg.from_jax(f, x, y)), f(x, y))
     clamped = compute(gg.from_jax(lambda v: lax.clamp(-1, v, 8), x))
     np.testing.assert_array_equal(clamped, [7, -1, 8])
+
+
+def test_nothing_goes_back_through_a_stopped_gradient() -> None:
+    """A straight-through estimator, as JAX programs write one."""
+    x = gg.array(HALF)
+
+    def f(v: Any) -> Any:
+        return (v + lax.stop_gradient(jax.numpy.sin(v) - v)) * lax.stop_gradient(v)
+
+    found = gg.from_jax(f, x)
+    np.testing.assert_allclose(compute(found), np.sin(HALF) * HALF, rtol=1e-5)
+    expected = jax.grad(lambda v: f(v).sum())(HALF)
+    np.testing.assert_allclose(compute(gg.gradient(found.sum(), x)), expected, rtol=1e-5)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from gpugoblin.catalog.body_samples import apply_formula, body, one_formula
+from gpugoblin.catalog.composites.custom import stopping
 from gpugoblin.catalog.formula_build import call_formula
 from gpugoblin.catalog.registry import get
 from gpugoblin.catalog.spec import TensorSpec
@@ -66,6 +67,20 @@ def test_a_result_may_be_the_input_itself() -> None:
     value, slope = interpret(gradient(graph, [0], seeded=True), [X, SEED])
     np.testing.assert_array_equal(value, X)
     np.testing.assert_array_equal(slope, -SEED)
+
+
+def test_nothing_goes_back_through_what_is_stopped() -> None:
+    """Of float64, too: x stopped(x)."""
+    spec = TensorSpec("float64", (3,))
+    builder = GraphBuilder()
+    x = builder.input(spec)
+    stopped = builder.add("custom_gradient", [x], **stopping(spec))
+    graph = builder.build([builder.add("formula", [x, stopped], tree=call_formula("mul"))])
+    check(graph)
+    wide = X.astype(np.float64)
+    value, slope = interpret(gradient(graph, [0], seeded=True), [wide, np.ones(3)])
+    np.testing.assert_array_equal(value, wide * wide)
+    np.testing.assert_array_equal(slope, wide)
 
 
 @pytest.mark.parametrize(

@@ -115,6 +115,75 @@ class Once(torch.autograd.Function):  # type: ignore[misc, name-defined, unused-
         return 2 * seed * ctx.saved_tensors[0]
 
 
+class Reading(torch.autograd.Function):  # type: ignore[misc, name-defined, unused-ignore]
+    """No argument is a tensor that torch differentiates by."""
+
+    @staticmethod
+    def forward(ctx: Any, parts: Any) -> Any:
+        return parts[0] * 2 + parts[1]
+
+    @staticmethod
+    def backward(ctx: Any, seed: Any) -> Any:
+        raise AssertionError(seed)
+
+
+class Marked(torch.autograd.Function):  # type: ignore[misc, name-defined, unused-ignore]
+    """Its only result has no derivative."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        found = x * 3
+        ctx.mark_non_differentiable(found)
+        return found
+
+    @staticmethod
+    def backward(ctx: Any, seed: Any) -> Any:
+        raise AssertionError(seed)
+
+
+class Defaults(torch.autograd.Function):  # type: ignore[misc, name-defined, unused-ignore]
+    """An argument by default, torch's other name of a backward, a seed that is not made up, and an
+    attribute with a name of ours."""
+
+    @staticmethod
+    def forward(x: Any, scale: float = 2.0) -> Any:
+        return x * scale, x.argmax()
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.without, ctx.scale = inputs
+        ctx.set_materialize_grads(False)
+        ctx.mark_non_differentiable(output[1])
+
+    @staticmethod
+    def vjp(ctx: Any, seed: Any, place: Any) -> Any:
+        assert place is None
+        return seed * ctx.scale * ctx.without, None
+
+
+class Twice(torch.autograd.Function):  # type: ignore[misc, name-defined, unused-ignore]
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        found = x * 2
+        return found, found
+
+    @staticmethod
+    def backward(ctx: Any, first: Any, second: Any) -> Any:
+        return first * 7 + second * 11
+
+
+class Turned(torch.autograd.Function):  # type: ignore[misc, name-defined, unused-ignore]
+    """Of complex numbers."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        return x.real * 1
+
+    @staticmethod
+    def backward(ctx: Any, seed: Any) -> Any:
+        return torch.complex(5 * seed, 0 * seed)
+
+
 straight = Straight.apply
 """Kept bound, as programs do."""
 
@@ -134,6 +203,33 @@ class Model(torch.nn.Module):  # type: ignore[misc, name-defined, unused-ignore]
 def test_the_gradient_is_the_programs_own() -> None:
     torch.manual_seed(0)
     found = gg.check(Model(), numbers(4, 3))
+    assert found.ok, str(found)
+    assert found.gradient_error is not None
+
+
+def test_what_torch_gives_no_derivative_has_none_and_the_rest_is_called_as_torch_does() -> None:
+    def program(x: Any) -> Any:
+        one, other = Twice.apply(x)
+        without = Reading.apply([x, x * x]) + Marked.apply(x)
+        return without + Defaults.apply(x)[0] + one + 2 * other
+
+    found = gg.check(program, numbers(3))
+    assert found.ok, str(found)
+    assert found.gradient_error is not None
+
+
+def test_the_gradient_by_complex_numbers_is_refused_and_not_that_of_the_forward() -> None:
+    found = gg.check(lambda x: Turned.apply(torch.complex(x, 2 * x)), numbers(3))
+    assert found.captured
+    assert "the backward of Turned cannot be said" in found.gradient_refusal
+
+
+def test_what_is_detached_in_float64_has_no_derivative() -> None:
+    def program(x: Any) -> Any:
+        wide = x.double()
+        return (wide * wide.detach()).float()
+
+    found = gg.check(program, numbers(3))
     assert found.ok, str(found)
     assert found.gradient_error is not None
 
