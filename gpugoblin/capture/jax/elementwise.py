@@ -23,6 +23,10 @@ def _scalar(name: str) -> Handler:
     return handle
 
 
+_ROUNDED: Final = {(8, 7): gg.round_bfloat16, (5, 10): gg.round_float16}
+"""By bits of exponent and mantissa."""
+
+
 def _divide(call: Call) -> Array:
     name = "div" if call.array(0).dtype.kind == "f" else "truncdiv"
     return binary(name, call.array(0), call.array(1))
@@ -66,6 +70,17 @@ def _round(call: Call) -> Array:
     return gg.copysign(gg.floor(gg.abs(x) + 0.5), x)
 
 
+def _reduced(call: Call) -> Array:
+    """Rounded to floats of so many bits: those that the catalog knows."""
+    x, bits = call.array(0), (int(call["exponent_bits"]), int(call["mantissa_bits"]))
+    if bits == {"float32": (8, 23), "float64": (11, 52)}.get(x.value.spec.dtype):
+        return x
+    if x.value.spec.dtype == "float32" and bits in _ROUNDED:
+        return _ROUNDED[bits](x)
+    cause = f"it rounds to {bits[0]} bits of exponent and {bits[1]} of mantissa"
+    raise call.refused(cause, "Round to bfloat16 (8, 7) or float16 (5, 10).")
+
+
 def _stop(call: Call) -> Array:
     x = call.array(0)
     if x.value.spec.dtype not in FLOATS:
@@ -92,8 +107,7 @@ _NAMES: Final = {
     "sinh": "sinh", "sqrt": "sqrt", "sub": "sub", "tan": "tan", "tanh": "tanh", "xor": "xor",
 }  # fmt: skip
 _SAME: Final = (
-    "copy", "copy_p", "device_put", "optimization_barrier", "pvary", "real", "reduce_precision",
-    "sharding_constraint",
+    "copy", "copy_p", "device_put", "optimization_barrier", "pvary", "real", "sharding_constraint",
 )  # fmt: skip
 
 HANDLERS: Final[dict[str, Handler]] = {
@@ -103,6 +117,7 @@ HANDLERS: Final[dict[str, Handler]] = {
     "convert_element_type": _convert,
     "div": _divide,
     "integer_pow": _whole_power,
+    "reduce_precision": _reduced,
     "round": _round,
     "select_n": _select,
     "square": _square,

@@ -10,6 +10,7 @@ import pytest
 jax = pytest.importorskip("jax", reason="the extra jax is not installed")
 
 import gpugoblin as gg  # noqa: E402
+from gpugoblin.errors import CaptureError  # noqa: E402
 from tests.helpers.lazy import compute  # noqa: E402
 
 lax = jax.lax
@@ -68,3 +69,14 @@ def test_nothing_goes_back_through_a_stopped_gradient() -> None:
     np.testing.assert_allclose(compute(found), np.sin(HALF) * HALF, rtol=1e-5)
     expected = jax.grad(lambda v: f(v).sum())(HALF)
     np.testing.assert_allclose(compute(gg.gradient(found.sum(), x)), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("bits", [(8, 7), (5, 10), (8, 23)])
+def test_precision_is_reduced(bits: tuple[int, int]) -> None:
+    found = compute(gg.from_jax(lambda v: lax.reduce_precision(v, *bits) * 1, HALF))
+    np.testing.assert_array_equal(found, lax.reduce_precision(HALF, *bits))
+
+
+def test_a_precision_that_the_catalog_lacks_is_refused() -> None:
+    with pytest.raises(CaptureError, match="4 bits of exponent and 3 of mantissa"):
+        gg.from_jax(lambda v: lax.reduce_precision(v, 4, 3), HALF)
