@@ -38,6 +38,7 @@ def model(torch: Any) -> Any:
     """The model in plain PyTorch, with its embedding as the last layer."""
     nn = torch.nn
 
+    # torch has no types where it is not installed, hence the three words below.
     class Block(nn.Module):  # type: ignore[misc, name-defined, unused-ignore]
         def __init__(self) -> None:
             super().__init__()

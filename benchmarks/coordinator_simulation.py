@@ -25,7 +25,7 @@ def found(mutant: Any, play: Any, seeds: tuple[int, ...]) -> tuple[bool, float]:
         for seed in seeds:
             try:
                 play(seed)
-            except Exception:
+            except Exception:  # a broken rule or a program that fell over: the mutant is found
                 return True, time.process_time() - began_s
         return False, time.process_time() - began_s
     finally:

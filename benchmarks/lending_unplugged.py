@@ -78,7 +78,7 @@ def _rounds(scene: Scene) -> tuple[list[float], int]:
                 for number in gone:
                     facts[f"GPU-{number}"] = CardFacts(0, "cuda", trouble="it was unplugged")
                 cards.fact = facts
-                eventually(lambda lost=gone: not lending(control) & lost)  # type: ignore[misc]
+                eventually(lambda lost=gone: not lending(control) & lost)  # type: ignore[misc] # a default
                 if lending(control) != everyone - gone:
                     disturbed.append(1)
                 since_s = time.perf_counter()

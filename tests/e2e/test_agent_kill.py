@@ -66,7 +66,7 @@ def chaos(scene: Scene, kills: int, tasks: int, seed: int) -> None:
         held = len(scene.lab.issued)
         try:
             if rng.random() < 0.8:  # most kills while it works, some while it starts
-                eventually(lambda before=held: len(scene.lab.issued) > before)  # type: ignore[misc]
+                eventually(lambda before=held: len(scene.lab.issued) > before)  # type: ignore[misc] # a default
                 time.sleep(rng.uniform(0.0, 0.1))  # a task takes some 10 ms: others are held
             else:
                 time.sleep(rng.uniform(0.0, 0.6))

@@ -46,7 +46,8 @@ def play(seed: int, trouble_s: float = TROUBLE_S) -> Grid:
     return grid
 
 
-@pytest.mark.parametrize("seed", range(3))
+# Without a mutant those seeds pass under which the mutants below are found.
+@pytest.mark.parametrize("seed", sorted({1, *SEEDS}))
 def test_a_bad_world_loses_no_credit(seed: int) -> None:
     grid = play(seed, 3_600.0)
     assert grid.verified
@@ -205,6 +206,6 @@ def test_the_simulator_finds(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) ->
     for seed in SEEDS:
         try:
             play(seed, 3_600.0)
-        except Exception:
+        except Exception:  # a broken rule or a program that fell over: it is found
             return
     pytest.fail(f"no seed finds {mutant.name!r}")

@@ -150,7 +150,7 @@ def _operator() -> Any:
 
 def _gpugoblin_apply(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Only its name counts: `watched` puts another one of that name beside torch's `apply`."""
-    raise NotImplementedError(cls.__name__)
+    raise NotImplementedError(cls.__name__)  # never reached: this one is in no namespace of torch
 
 
 _NAME: Final = _gpugoblin_apply.__name__

@@ -144,7 +144,7 @@ def seal(house: House, one: Certificate) -> str:
 
 def _read(tx: Transaction, where: str, *values: Value) -> list[Certificate]:
     rows = tx.rows(
-        f"SELECT {_FIELDS} FROM certificate JOIN lab ON lab.lab = certificate.lab"  # noqa: S608
+        f"SELECT {_FIELDS} FROM certificate JOIN lab ON lab.lab = certificate.lab"  # noqa: S608 - our words
         f" WHERE {where} ORDER BY issued_day DESC, certificate",
         *values,
     )
