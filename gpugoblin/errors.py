@@ -36,7 +36,9 @@ class GoblinError(Exception):
 
     Args:
         code: a code declared in `gpugoblin.error_codes`.
-        fields: the values that the code's sentences name; all of them are required.
+        fields: the values that the code's sentences name; all of them are required. One called
+            `next_step` takes the place of the code's own way out, where that depends on the
+            machine.
 
     Raises:
         LookupError: the code is not declared, or a field that its sentences name is missing. That
@@ -51,7 +53,7 @@ class GoblinError(Exception):
         self.fields = fields
         try:
             self.what = declared.what.format(**fields)
-            self.next_step = declared.next_step.format(**fields)
+            self.next_step = str(fields.get("next_step") or declared.next_step.format(**fields))
         except KeyError as missing:
             raise LookupError(f"error code {code!r} needs the field {missing}") from missing
         super().__init__(f"{self.what} {self.next_step} [{code}]")

@@ -23,7 +23,10 @@ from app.agent.state import State
 from app.agent.surroundings import Surroundings
 from app.agent.view import AgentWord, Facts, items, probe_items
 from app.control.messages import Finding, Item
+from app.policy.choices import Choices
 from app.policy.rules.heat import heat_limits
+from app.policy.rules.power import cap_of
+from app.policy.snapshot import CardFacts
 from app.probes.board import Report
 from gpugoblin import __version__
 from gpugoblin.clock import Clock
@@ -78,6 +81,7 @@ def shown_items(agent: Seen) -> tuple[Item, ...]:
         facts,
         {card.card: card for card in snapshot.cards},
         lambda card: heat_limits(agent.owner.choices.of(card)),
+        lambda card: cap_of(agent.owner.choices.of(card), card),
     )
     probes = probe_items(agent.around.board.reports.values())
     return (*shown, *probes, *agent.speech.notices)
@@ -115,6 +119,29 @@ def _probe_finding(report: Report) -> Finding:
     return Finding(f"probe_{report.name}", is_well, words[:1000], fix)
 
 
+def _power_findings(agent: Seen) -> list[Finding]:
+    """What the owner's power limits come to on each card, and where one of them says nothing."""
+    found = []
+    for card in agent.around.snapshot().cards:
+        choices = agent.owner.choices.of(card)
+        cap_w = cap_of(choices, card)
+        if cap_w:
+            words = f"Card {card.card} draws at most {cap_w} W by your settings."
+            found.append(Finding("card", True, words))
+        if _has_no_default(choices, card):
+            words = (
+                f"Card {card.card} tells no default power limit, so a percent of it means nothing."
+            )
+            fix = "Give its limit in watts: `power.cap_w`, or `cards.own` for one card."
+            found.append(Finding("card", False, words, fix))
+    return found
+
+
+def _has_no_default(choices: Choices, card: CardFacts) -> bool:
+    is_asked = choices.number("power.cap_percent") > 0 and not choices.number("power.cap_w")
+    return is_asked and card.kind != "cpu" and not card.trouble and card.default_w is None
+
+
 def own_findings(agent: Seen) -> tuple[Finding, ...]:
     """What the doctor would look at and a running agent knows already."""
     enrolled = Finding("enrolment", True, "This device is enrolled.")
@@ -132,4 +159,4 @@ def own_findings(agent: Seen) -> tuple[Finding, ...]:
         elif level:
             words = f"Card {card.number}: engines run, walled in at the level {level}."
             found.append(Finding("sandbox", True, words))
-    return tuple(found)
+    return (*found, *_power_findings(agent))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -39,6 +39,8 @@ from app.control.messages import Finding
 from app.host.cards import Discovery, FoundCard
 from app.host.engine import Engine
 from app.probes.gpus.drm import DrmCard, drm_cards
+from app.sandbox.host import Host, Manager, read_host
+from app.sandbox.host_fixes import blocks, install
 from gpugoblin.clock import Clock, SystemClock
 from gpugoblin.errors import AgentError, EngineError, GoblinError
 from gpugoblin.ids import EnrolmentId, fresh_id
@@ -48,12 +50,18 @@ from gpugoblin.wire.keys import load_key, make_key
 from gpugoblin.wire.messages.enrol import EnrolPoll
 from gpugoblin.wire.signing import WINDOW_S, fingerprint, public_key_bytes
 
-__all__ = ["about_cards", "as_found", "examine", "examine_alone", "on_trial"]
+__all__ = ["about_cards", "about_host", "as_found", "examine", "examine_alone", "on_trial"]
 
 VENDORS: Final = (0x10DE, 0x1002, 0x8086)
 """NVIDIA, AMD, Intel: other display devices (virtual ones, of servers' boards) compute nothing."""
+MESA: Final[Mapping[Manager, str]] = {
+    "apt": "mesa-vulkan-drivers",
+    "dnf": "mesa-vulkan-drivers",
+    "pacman": "vulkan-radeon vulkan-intel",
+    "zypper": "libvulkan_radeon libvulkan_intel",
+}
 DRIVERS: Final = {
-    0: "Install Mesa's Vulkan drivers: sudo apt install mesa-vulkan-drivers",
+    0: "Install Mesa's Vulkan drivers: {command}",
     0x10DE: "Install NVIDIA's driver with its Vulkan part (libGLX_nvidia.so.0, nvidia_icd.json).",
 }
 STATUS_BYTES: Final = 64 * 1024
@@ -76,7 +84,8 @@ def examine_alone(
     clock: Clock | None = None,
     look: CardLook = no_cards,
 ) -> tuple[Finding, ...]:
-    """Everything, while no agent runs: state, key, coordinator, clock, disk, card, sandbox. Blocks.
+    """Everything, while no agent runs: machine, state, key, coordinator, clock, disk, card,
+    sandbox. Blocks.
 
     Nothing is written: neither a state directory, nor a key, nor a runtime that stays.
     """
@@ -106,7 +115,7 @@ def examine_alone(
             _engine(settings, "cpu", settings.flag("processor.share"), partial(make, settings))
         )
     findings += about_cards(settings, look(), on_trial)
-    return tuple(findings)
+    return (*about_host(read_host(), findings), *findings)
 
 
 def _kept_key(directory: Path) -> Ed25519PrivateKey | None:
@@ -188,10 +197,31 @@ def about_cards(
     served = {card.address for card in discovery.cards}
     for each in kernel_cards():
         if each.address not in served and each.vendor in VENDORS:
-            fix = DRIVERS.get(each.vendor, DRIVERS[0])
+            fix = DRIVERS.get(each.vendor) or _mesa(read_host())
             words = f"The card at {each.address} is not lent: no Vulkan driver serves it."
             findings.append(Finding("card", False, words, fix))
     return findings
+
+
+def _mesa(host: Host) -> str:
+    return DRIVERS[0].format(command=install(host, MESA) or MESA["apt"])
+
+
+def about_host(host: Host, others: Iterable[Finding]) -> tuple[Finding, ...]:
+    """What this machine is and, where its walls cannot be had, what of its set-up is in the way.
+
+    Args:
+        others: what is known of the walls; a fix that they name is not named twice.
+    """
+    named = f"This machine is {host.name}"
+    fixes = {each.next_step for each in others if each.subject == "sandbox" and not each.is_well}
+    found = [_well("host", f"{named}.")]
+    if fixes:
+        found += [
+            Finding("host", False, f"{named}: {each.why}.", each.fix[:1000])
+            for each in blocks(host) if each.fix not in fixes
+        ]  # fmt: skip
+    return tuple(found)
 
 
 def on_trial(settings: Settings, card: FoundCard) -> Finding:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal, Protocol
 
 from app.agent.display import Seen, own_findings
-from app.agent.doctor import about_cards, as_found, examine
+from app.agent.doctor import about_cards, about_host, as_found, examine
 from app.agent.enrolment import coordinator_peer
 from app.agent.events import Event
 from app.agent.late_cards import LateCards
@@ -47,6 +47,7 @@ from app.control.messages import (
 )
 from app.policy.combine import decide
 from app.policy.intent import Intent
+from app.sandbox.host import read_host
 from gpugoblin.errors import AgentError
 from gpugoblin.wire.signing import fingerprint, public_key_bytes
 
@@ -111,7 +112,9 @@ class Handlers:
                     settings, card, agent.fleet.records.of(card.identity)
                 ),
             )
-            return Report(request.request, (*own_findings(agent), *cards, *findings))
+            own = own_findings(agent)
+            host = about_host(read_host(), own)
+            return Report(request.request, (*host, *own, *cards, *findings))
         if isinstance(request, History):
             return self._history(request)
         if isinstance(request, Logs):

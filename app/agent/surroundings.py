@@ -19,11 +19,13 @@ from app.agent.history import History
 from app.agent.model import Model
 from app.agent.network import Network
 from app.agent.power_limits import PowerLimits
+from app.agent.power_records import PowerRecords
 from app.agent.settings import Settings
 from app.agent.state import State
 from app.control.messages import SessionReport
 from app.policy.combine import CardRuling
 from app.policy.rule import Ruling
+from app.policy.rules.power import cap_of
 from app.policy.snapshot import CardFacts, Snapshot
 from app.probes.board import FactBoard
 from app.probes.gather import Machine, Probes
@@ -102,7 +104,7 @@ class Surroundings:
             traffic=lambda: self.books.traffic(self.now()),
             plugged=plugged,
         )
-        self._limits = PowerLimits(state.directory, load_nvml, uncapped, clock.monotonic_s)
+        self._limits = PowerLimits(PowerRecords(), load_nvml, uncapped, clock.monotonic_s)
         self._today = (0, 0.0)
         self._summed_s = 0.0
         self.probes = Probes(self.board, adjust(machine))
@@ -181,7 +183,7 @@ class Surroundings:
             and facts.identity in held
             and facts.card in model.cards
             and model.cards[facts.card].engine != "absent"
-            and (cap_w := round(choices.of(facts).number("power.cap_w")))
+            and (cap_w := cap_of(choices.of(facts), facts))
         })  # fmt: skip
         energies = self.probes.cards.energy_mj if self.probes.cards is not None else {}
         works = {

@@ -63,12 +63,14 @@ def items(
     facts: Facts,
     seen: Mapping[int, CardFacts] | None = None,
     limits: Callable[[CardFacts], Mapping[str, float]] = lambda _: {},
+    caps: Callable[[CardFacts], int] = lambda _: 0,
 ) -> tuple[Item, ...]:
     """Everything there is to see of the machine, the agent first.
 
     Args:
         seen: what the probes say of the cards, by number.
         limits: at which temperature each part of a card stops.
+        caps: how many watts a card may draw; 0 for no limit.
     """
     told = seen or {}
     offset_s = facts.wall_minus_monotonic_s
@@ -92,7 +94,7 @@ def items(
     for number, state in model.cards.items():
         item = _card(model, state, cards[number], rulings.get(number), offset_s)
         if number in told:
-            item = _with_facts(item, told[number], limits(told[number]))
+            item = _with_facts(item, told[number], limits(told[number]), caps(told[number]))
         shown.append(item)
     for grant in model.grants.values():
         until_s = round(grant.until_s + offset_s, 1)
@@ -114,7 +116,9 @@ def items(
     return tuple(shown)
 
 
-def _with_facts(item: CardItem, facts: CardFacts, limits: Mapping[str, float]) -> CardItem:
+def _with_facts(
+    item: CardItem, facts: CardFacts, limits: Mapping[str, float], cap_w: int
+) -> CardItem:
     sensors = tuple(
         SensorItem(each.label[:1000], each.temperature_c, limits.get(each.part))
         for each in (facts.sensors or ())[:32]
@@ -127,6 +131,7 @@ def _with_facts(item: CardItem, facts: CardFacts, limits: Mapping[str, float]) -
         power_w=facts.power_w,
         memory_bytes=facts.memory_bytes,
         memory_used_bytes=facts.memory_used_bytes,
+        cap_w=cap_w or None,
     )
 
 

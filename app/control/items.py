@@ -107,6 +107,7 @@ class CardItem(Tagged, frozen=True):
         duty_percent: of the time that it computes, under THROTTLE.
         busy_percent: of its time that others use, where that is known.
         power_w: what it draws, where that is known.
+        cap_w: what it may draw at most by its owner's settings; None for no limit.
     """
 
     key: Id
@@ -136,6 +137,7 @@ class CardItem(Tagged, frozen=True):
     power_w: float | None = None
     memory_bytes: Number | None = None
     memory_used_bytes: Number | None = None
+    cap_w: Number | None = None
 
 
 class ProbeItem(Tagged, frozen=True):

@@ -101,7 +101,7 @@ __all__ = [
     "encode",
 ]
 
-VERSION: Final = 2
+VERSION: Final = 3
 MAX_LINE_BYTES: Final = 256 * 1024
 
 # -- from a program to the agent ------------------------------------------------------------
@@ -322,7 +322,8 @@ Request = (
 
 
 class Welcome(_Message, frozen=True):
-    """The answer to `Hello`: the version that both speak from now on."""
+    """The answer to `Hello`: the version that the agent speaks. A program that speaks another one
+    ends the conversation."""
 
     version: Number
     build: Id

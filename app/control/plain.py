@@ -13,7 +13,7 @@ from app.control.messages import AgentItem, CardItem, Item, ProbeItem, TotalsIte
 from app.control.texts import _
 from gpugoblin.units import format_bytes
 
-__all__ = ["STATES", "code_line", "coordinator_line", "status_lines", "totals_line"]
+__all__ = ["STATES", "cap_lines", "code_line", "coordinator_line", "status_lines", "totals_line"]
 
 STATES: Final[Mapping[str, str]] = {
     "starting": "starting",
@@ -36,6 +36,15 @@ def coordinator_line(agent: AgentItem) -> str:
 def code_line(agent: AgentItem) -> str:
     """What to do with the code of a machine that is not enrolled yet."""
     return _("Approve the code {code} to enroll this device.").format(code=agent.user_code)
+
+
+def cap_lines(items: Mapping[str, Item]) -> Iterator[str]:
+    """What each card may draw by its owner's settings, where these say so."""
+    for item in items.values():
+        if isinstance(item, CardItem) and item.cap_w is not None:
+            yield _("Card {card} draws at most {cap} W by your settings.").format(
+                card=item.card, cap=item.cap_w
+            )
 
 
 def totals_line(totals: TotalsItem) -> str:
@@ -70,6 +79,7 @@ def status_lines(items: Mapping[str, Item], now_s: float) -> Iterator[str]:
             yield _("Card {card} ({kind}): {sentence}").format(
                 card=item.card, kind=item.kind, sentence=words.card_sentence(item, now_s)
             )
+    yield from cap_lines(items)
     for item in items.values():
         if isinstance(item, ProbeItem) and item.health == "unknown":
             yield _("Not known: {name} ({source}): {line}").format(

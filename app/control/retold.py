@@ -19,6 +19,8 @@ from app.control.texts import _
 __all__ = ["COUNTS", "FINDINGS", "SUBJECTS", "fields_retold", "finding_lines", "retold"]
 
 FINDINGS: Final = (
+    "This machine is {name}.",
+    "This machine is {name}: {why}.",
     "This device is enrolled.",
     "This device is not enrolled.",
     "Approve the code that is shown.",
@@ -31,9 +33,12 @@ FINDINGS: Final = (
     "{name} is not lent: {why}",
     "Install a newer driver, or lend another card.",
     "The card at {address} is not lent: no Vulkan driver serves it.",
-    "Install Mesa's Vulkan drivers: sudo apt install mesa-vulkan-drivers",
+    "Install Mesa's Vulkan drivers: {command}",
     "{name} ({kind}) through Vulkan with {driver}: {count} operators, {classes}, tasks of at most"
     " {memory}.",
+    "Card {card} draws at most {cap} W by your settings.",
+    "Card {card} tells no default power limit, so a percent of it means nothing.",
+    "Give its limit in watts: `power.cap_w`, or `cards.own` for one card.",
     "An engine starts, walled in at the level {level}.",
     "Card {card}: engines run, walled in at the level {level}.",
     "{directory}, this device's key is {fingerprint}.",
@@ -57,6 +62,7 @@ SUBJECTS: Final[Mapping[str, str]] = {
     "disk": "Disk",
     "card": "Card",
     "sandbox": "Walls",
+    "host": "Machine",
     "enrolment": "Enrollment",
     "state": "State",
     "probe_idle": "Presence",

@@ -19,7 +19,7 @@ from app.control.messages import (
     LeaseItem,
     TotalsItem,
 )
-from app.control.plain import code_line, coordinator_line, totals_line
+from app.control.plain import cap_lines, code_line, coordinator_line, totals_line
 from app.control.retold import finding_lines
 from app.control.texts import _
 from gpugoblin.units import format_flops, format_seconds
@@ -60,6 +60,8 @@ def print_status(items: Mapping[str, Item], now_s: float, console: Console | Non
                 "\n".join(labs) or _("none"),
             )
     out.print(table)
+    for line in cap_lines(items):
+        out.print(line)
     _print_work(out, items)
 
 

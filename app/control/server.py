@@ -214,7 +214,7 @@ class ControlServer:
 
     async def _answer(self, request: Request, writer: asyncio.StreamWriter) -> Answer:
         if isinstance(request, Hello):
-            return Welcome(min(VERSION, request.version), self._build)
+            return Welcome(VERSION, self._build)  # a program of another version says so and goes
         if isinstance(request, Status):
             return self._board.snapshot(request.request)
         if isinstance(request, Subscribe):

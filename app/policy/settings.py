@@ -195,6 +195,11 @@ _SUPPLY: Final = (
         0, 2000,
     ),
     _live(
+        "power.cap_percent", "int", 0, "percent",
+        "The same as a part of what the card draws at most by its maker's default, for cards of"
+        " different size. Where both are given the lower holds. 0: no limit.", 0, 100,
+    ),
+    _live(
         "duty.percent", "int", 100, "percent",
         "How much of the time a card computes while it lends: quieter and cooler.", 5, 100,
     ),

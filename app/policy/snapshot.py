@@ -65,6 +65,7 @@ class CardFacts:
         memory_used_bytes: by others; None where the card has no memory of its own or does not tell.
         power_w: what it draws; None where it does not tell.
         limit_w: the most that its driver lets it draw; None where that is not told.
+        default_w: the same as its maker set it; None where that is not told.
     """
 
     card: int
@@ -78,6 +79,7 @@ class CardFacts:
     memory_used_bytes: int | None = None
     power_w: float | None = None
     limit_w: float | None = None
+    default_w: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

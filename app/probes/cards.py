@@ -128,6 +128,8 @@ def _card(
         memory_bytes=card.memory_bytes,
         memory_used_bytes=sum(use.memory_bytes for use in foreign),
         power_w=None if told is None or told.power_w is None else round(told.power_w),
+        limit_w=None if told is None else told.limit_w,
+        default_w=None if told is None else told.default_w,
     )
 
 

@@ -40,13 +40,19 @@ _WHOLE_LABELS: Final = ("Tctl", "Tdie", "Package", "Composite")
 
 @dataclass(frozen=True, slots=True)
 class Monitor:
-    """What one driver tells, in whole degrees. `address`: of its device on PCI, or empty."""
+    """What one driver tells, in whole degrees. `address`: of its device on PCI, or empty.
+
+    Args:
+        limit_w, default_w: the most that it lets its card draw, now and as the maker set it.
+    """
 
     driver: str
     address: str
     sensors: tuple[Sensor, ...]
     fan_rpm: int | None
     power_w: float | None
+    limit_w: float | None = None
+    default_w: float | None = None
 
 
 def monitors(root: Path = HWMON) -> tuple[Monitor, ...]:
@@ -72,16 +78,24 @@ def _monitor(path: Path, driver: str) -> Monitor:
         address = ""
     fans = [read_number(fan) for fan in sorted(path.glob("fan*_input"))[:8]]
     turning = [fan for fan in fans if fan is not None]
-    power_uw = read_number(path / "power1_average")
-    if power_uw is None:
-        power_uw = read_number(path / "power1_input")
     return Monitor(
         driver,
         address if ":" in address else "",
         _sensors(path, driver),
         max(turning, default=None),
-        None if power_uw is None else power_uw / 1e6,
+        _watts(path, "power1_average", "power1_input"),
+        _watts(path, "power1_cap", "power1_max"),
+        _watts(path, "power1_cap_default", "power1_rated_max"),
     )
+
+
+def _watts(path: Path, *names: str) -> float | None:
+    """The first of these files that is there: amdgpu's name, then that of i915 and xe."""
+    for name in names:
+        microwatts = read_number(path / name)
+        if microwatts is not None:
+            return microwatts / 1e6
+    return None
 
 
 def _sensors(path: Path, driver: str) -> tuple[Sensor, ...]:

@@ -19,7 +19,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from app.sandbox import bwrap, cgroups, limits, refusals
+from app.sandbox import bwrap, cgroups, host_fixes, landlock, limits, refusals
 from app.sandbox.attest import Expectation, own_namespaces
 from app.sandbox.cgroups import Group, Scope
 from app.sandbox.identity import Drop, drop_for, first_closed_part
@@ -78,13 +78,20 @@ def launch(spec: EngineLaunch, walls: Walls = WALLS) -> EngineProcess | PlainPro
     Call `attest` when the engine says that it is ready.
 
     Raises:
-        SandboxError: the level cannot be had here, with the cause and its fix.
+        SandboxError: the level cannot be had here, with the cause and its fix on this machine.
     """
     if spec.level == "none":
         return launch_plain(spec)
+    with host_fixes.advising():
+        return _walled(spec, walls)
+
+
+def _walled(spec: EngineLaunch, walls: Walls) -> EngineProcess:
     drop = walls.drop(os.geteuid())
     _check_runtime(spec.runtime, drop)
     refusals.check_program(limits.PRLIMIT, "prlimit_missing")
+    if landlock.abi() == 0:  # the engine would find it, and die of it
+        raise SandboxError("landlock_missing")
     if spec.level == "reduced":
         return _start(spec, walls, drop, None)
     refusals.check_program(walls.bwrap)

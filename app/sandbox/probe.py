@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from app.sandbox import landlock, limits, refusals
+from app.sandbox import host_fixes, landlock, limits, refusals
 from app.sandbox.launch import WALLS, Walls, launch
 from app.sandbox.process import EngineProcess
 from app.sandbox.spec import EngineLaunch, Level, Runtime
@@ -105,6 +105,11 @@ def trial(runtime: Runtime, level: Level, walls: Walls = WALLS) -> Health:
     Raises:
         SandboxError: what is missing, with its fix.
     """
+    with host_fixes.advising():
+        return _tried(runtime, level, walls)
+
+
+def _tried(runtime: Runtime, level: Level, walls: Walls) -> Health:
     _machine_supported(platform.system(), platform.machine())
     version = ""
     if level == "full":

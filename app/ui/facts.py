@@ -125,7 +125,8 @@ def card_view(card: CardItem, now_s: float) -> CardView:
         shown = f"{format_bytes(used)} / {format_bytes(card.memory_bytes)}"
         facts.append((_("memory"), shown))
     if card.power_w is not None:
-        facts.append((_("power"), f"{card.power_w:.0f} W"))
+        cap = f" / {card.cap_w}" if card.cap_w is not None else ""
+        facts.append((_("power"), f"{card.power_w:.0f}{cap} W"))
     if card.fan_rpm is not None:
         facts.append((_("fan"), f"{card.fan_rpm} rpm"))
     if card.flops_per_s:

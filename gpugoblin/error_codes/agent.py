@@ -50,6 +50,15 @@ CODES: dict[str, ErrorCode] = {
         what="The card {card} is already lent by {holder}.",
         next_step="End the other agent, or set `processor.share = true` in both to lend twice.",
     ),
+    "power_limit_held": ErrorCode(
+        what="Another agent (process {pid}) holds the card's power limit.",
+        next_step="Nothing to do: it is tried again every minute.",
+    ),
+    "power_limit_forbidden": ErrorCode(
+        what="Only root may set a card's power limit, and note in {path} what it was.",
+        next_step="Run the agent as a service of the system; else the card computes half of the"
+        " time while it draws more.",
+    ),
     # enrolment
     "coordinator_missing": ErrorCode(
         what="No coordinator is named.",

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from app.policy.choices import Choices
 from app.policy.rule import Reason, Rule, Ruling, Situation, Verdict, unknown
+from app.policy.snapshot import CardFacts
 
-__all__ = ["BATTERY", "DUTY", "POWER_CAP"]
+__all__ = ["BATTERY", "DUTY", "POWER_CAP", "cap_of"]
 
 CAPPED_PERCENT: Final = 50
 MARGIN: Final = 0.9
@@ -30,8 +32,20 @@ def _battery(situation: Situation) -> Verdict | None:
     return None
 
 
+def cap_of(choices: Choices, card: CardFacts) -> int:
+    """Watts that a card may draw at most by its owner's choices; 0 for no limit.
+
+    Of `power.cap_w` and `power.cap_percent` the lower holds. The second says nothing where the card
+    does not tell what its maker set.
+    """
+    caps = [choices.number("power.cap_w")]
+    if card.default_w is not None:
+        caps.append(card.default_w * choices.number("power.cap_percent") / 100.0)
+    return max(1, round(min(chosen))) if (chosen := [each for each in caps if each > 0]) else 0
+
+
 def _power_cap(situation: Situation) -> Verdict | None:
-    cap_w, power_w = situation.choices.number("power.cap_w"), situation.card.power_w
+    cap_w, power_w = cap_of(situation.choices, situation.card), situation.card.power_w
     if not cap_w or power_w is None:
         return None
     limit_w = situation.card.limit_w
@@ -60,8 +74,9 @@ BATTERY: Final = Rule(
 )
 POWER_CAP: Final = Rule(
     "power_cap",
-    "A card that draws more than `power.cap_w` computes half of the time until it draws less, where"
-    " its driver's own limit cannot be set for as long as it lends.",
+    "A card that draws more than `power.cap_w` or `power.cap_percent` allow computes half of the"
+    " time until it draws less, where its driver's own limit cannot be set for as long as it"
+    " lends.",
     _power_cap,
     settle="heat.resume_after_s",
 )

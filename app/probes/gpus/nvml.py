@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from app.policy.snapshot import CardFacts, ForeignUse, Sensor
 from app.probes.gpus.names import is_desktop, program_of
+from app.probes.gpus.nvml_door import door_of
 
 __all__ = ["Nvml", "NvmlCard", "load_nvml"]
 
@@ -58,7 +59,8 @@ class Nvml:
         self._nvml = library
         self._ours = ours
         self._program = program
-        self._is_open = False
+        self._door = door_of(library)
+        self._faults: list[Exception] = []
         self._seen_us: dict[str, int] = {}
         self._last: dict[str, NvmlCard] = {}
 
@@ -69,16 +71,17 @@ class Nvml:
             the library's errors: the driver as a whole does not answer.
         """
         nvml = self._nvml
-        if not self._is_open:
-            nvml.nvmlInit()
-            self._is_open = True
+        opening = self._door.open()
+        self._faults.clear()
         try:
             count = min(nvml.nvmlDeviceGetCount(), MOST_CARDS)
         except nvml.NVMLError:
-            self._is_open = False  # the driver may have been reset: begin anew at the next look
+            self._door.shut(opening)  # the driver may have been reset: anew at the next look
             raise
         ours = set(self._ours())
         found = [card for index in range(count) if (card := self._card(index, ours)) is not None]
+        for fault in self._faults:
+            self._door.renew(opening, fault)
         seen = {card.uuid: card for card in found}
         lost = [_lost(card) for uuid, card in self._last.items() if uuid not in seen]
         self._last |= seen
@@ -90,12 +93,16 @@ class Nvml:
             handle = nvml.nvmlDeviceGetHandleByIndex(index)
             uuid = _text(nvml.nvmlDeviceGetUUID(handle))
             address = _address(_text(nvml.nvmlDeviceGetPciInfo(handle).busId))
-        except nvml.NVMLError:
+        except nvml.NVMLError as error:
+            self._faults.append(error)
             return None
         celsius = self._ask(nvml.nvmlDeviceGetTemperature, handle, nvml.NVML_TEMPERATURE_GPU)
         memory = self._ask(nvml.nvmlDeviceGetMemoryInfo, handle)
         milliwatts = self._ask(nvml.nvmlDeviceGetPowerUsage, handle)
         limit_mw = self._ask(getattr(nvml, "nvmlDeviceGetPowerManagementLimit", None), handle)
+        default_mw = self._ask(
+            getattr(nvml, "nvmlDeviceGetPowerManagementDefaultLimit", None), handle
+        )
         foreign, used_bytes = self._users(handle, uuid, ours)
         facts = CardFacts(
             0,
@@ -107,6 +114,7 @@ class Nvml:
             memory_used_bytes=used_bytes,
             power_w=None if milliwatts is None else round(milliwatts / 1000.0),
             limit_w=None if limit_mw is None else limit_mw / 1000.0,
+            default_w=None if default_mw is None else default_mw / 1000.0,
         )
         name = self._ask(nvml.nvmlDeviceGetName, handle)
         energy = self._ask(nvml.nvmlDeviceGetTotalEnergyConsumption, handle)
@@ -118,7 +126,8 @@ class Nvml:
             return None
         try:
             return call(*arguments)
-        except self._nvml.NVMLError:
+        except self._nvml.NVMLError as error:
+            self._faults.append(error)
             return None
 
     def _users(

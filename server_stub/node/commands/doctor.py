@@ -15,6 +15,8 @@ import socket
 from importlib.metadata import version
 from typing import Final
 
+from app.sandbox.host import read_host
+from app.sandbox.host_fixes import fix
 from gpugoblin.errors import GoblinError
 from gpugoblin.units import MIB, format_bytes
 from gpugoblin.wire.keys import load_or_make_key
@@ -88,9 +90,10 @@ def _sandbox(settings: NodeSettings) -> tuple[bool, str]:
     if settings.engine_level != "full":
         return True, f"engines run at level {settings.engine_level}"
     found = shutil.which("bwrap")
-    return found is not None, (
-        f"bubblewrap is {found}" if found else "bubblewrap is missing: apt-get install bubblewrap"
-    )
+    if found is not None:
+        return True, f"bubblewrap is {found}"
+    way_out = fix(read_host(), "bwrap_missing") or "install it"
+    return False, f"bubblewrap is missing. {way_out}"
 
 
 def _versions(settings: NodeSettings) -> list[tuple[bool, str]]:

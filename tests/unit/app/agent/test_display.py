@@ -10,8 +10,10 @@ import pytest
 
 from app.agent.display import _word, own_findings
 from app.agent.model import CardState, Limits, Model
+from app.policy.snapshot import CardFacts, Snapshot
 from app.probes.board import Report
 from gpugoblin.errors import AgentError
+from tests.helpers.situations import choices
 
 REPORTS = {
     "play": Report("play", "well", "processes"),
@@ -20,7 +22,14 @@ REPORTS = {
 }
 
 
-def agent(*, ending: bool = False, enrolled: bool = True, **card: Any) -> Any:
+def agent(
+    *,
+    ending: bool = False,
+    enrolled: bool = True,
+    facts: tuple[CardFacts, ...] = (),
+    settings: dict[str, Any] | None = None,
+    **card: Any,
+) -> Any:
     model = Model(Limits())
     model.cards[0] = CardState(0, "cpu", is_measured=True)
     stopping = threading.Event()
@@ -34,7 +43,10 @@ def agent(*, ending: bool = False, enrolled: bool = True, **card: Any) -> Any:
         stopping=stopping,
         joining=SimpleNamespace(is_enrolled=enrolled, user_code=""),
         network=SimpleNamespace(coordinator_peer=SimpleNamespace(address="https://c:1")),
-        around=SimpleNamespace(board=SimpleNamespace(reports=REPORTS)),
+        around=SimpleNamespace(
+            board=SimpleNamespace(reports=REPORTS), snapshot=lambda: Snapshot(0.0, facts)
+        ),
+        owner=SimpleNamespace(choices=choices(**(settings or {}))),
         fleet=SimpleNamespace(cards={0: SimpleNamespace(number=0, engine=engine)}),
     )
 
@@ -69,6 +81,27 @@ def test_what_it_knows_already(made: Any, well: dict[str, bool]) -> None:
     assert told == {**well, **probes}
     assert all(finding.is_well or finding.next_step for finding in findings)
     assert "It is known whether a game runs (processes)." in [each.what for each in findings]
+
+
+CPU = CardFacts(0, "cpu", "cpu")
+LARGE = CardFacts(1, "cuda", "GPU-1", default_w=350.0)
+SILENT = CardFacts(2, "vulkan", "0000:03:00.0")
+
+
+def test_what_each_card_may_draw_is_told() -> None:
+    def lines(**settings: Any) -> list[tuple[bool, str]]:
+        found = own_findings(agent(facts=(CPU, LARGE, SILENT), settings=settings))
+        return [(each.is_well, each.what) for each in found if each.subject == "card"]
+
+    assert lines() == []
+    assert lines(power__cap_percent=60) == [
+        (True, "Card 1 draws at most 210 W by your settings."),
+        (False, "Card 2 tells no default power limit, so a percent of it means nothing."),
+    ]
+    assert lines(power__cap_percent=60, cards__own=["2 power.cap_w = 120"]) == [
+        (True, "Card 1 draws at most 210 W by your settings."),
+        (True, "Card 2 draws at most 120 W by your settings."),
+    ]
 
 
 def test_without_a_coordinator_the_doctor_says_what_is_first() -> None:

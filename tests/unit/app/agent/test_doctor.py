@@ -9,18 +9,21 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from app.agent.doctor import about_cards, as_found, examine_alone, on_trial
+from app.agent.doctor import about_cards, about_host, as_found, examine_alone, on_trial
 from app.agent.locks import take_card
 from app.agent.settings import Settings, read_settings
 from app.agent.state import Enrolment, State
 from app.control.messages import Finding
 from app.host.cards import Discovery, FoundCard
 from app.probes.gpus.drm import DrmCard
+from app.sandbox.host import read_host
+from app.sandbox.host_fixes import fix
 from gpugoblin.clock import SystemClock
 from gpugoblin.errors import AgentError, EngineError, WireError
 from gpugoblin.ids import DeviceId
 from gpugoblin.wire.signing import fingerprint, public_key_bytes
 from tests.helpers.agent_network import FakeCoordinator, Reply, refusal, settings_text
+from tests.helpers.fake_hosts import made
 from tests.helpers.software_card import only_software
 from tests.helpers.stub_engine import StubMaker
 from tests.unit.app.host.test_cards import CARD
@@ -48,8 +51,8 @@ def test_a_healthy_machine_that_is_not_enrolled(
 ) -> None:
     findings = examine_alone(settings(tmp_path, coordinator), StubMaker())
     assert found(findings) == {
-        "state": True, "coordinator": True, "clock": True, "disk": True, "enrolment": False,
-        "sandbox": True,
+        "host": True, "state": True, "coordinator": True, "clock": True, "disk": True,
+        "enrolment": False, "sandbox": True,
     }  # fmt: skip
 
 
@@ -65,7 +68,7 @@ def test_nothing_is_written_where_nothing_is(
         return StubMaker()(settings, directory)
 
     findings = examine_alone(chosen, make)
-    assert "holds no key yet" in findings[0].what
+    assert "holds no key yet" in findings[1].what
     assert sorted(tmp_path.rglob("*")) == before
     assert not seen[0].exists()
 
@@ -79,7 +82,7 @@ def test_a_state_directory_is_left_as_it_is(tmp_path: Path, coordinator: FakeCoo
     before = {path: path.stat().st_mtime_ns for path in chosen.state_directory.rglob("*")}
     findings = examine_alone(chosen, StubMaker())
     assert found(findings)["enrolment"]
-    assert fingerprint(key) in findings[0].what
+    assert fingerprint(key) in findings[1].what
     after = {path: path.stat().st_mtime_ns for path in chosen.state_directory.rglob("*")}
     assert after == before
 
@@ -135,6 +138,35 @@ def test_a_directory_in_use(tmp_path: Path, coordinator: FakeCoordinator) -> Non
     findings = examine_alone(chosen, StubMaker())
     state.close()
     assert found(findings) == {"state": False}
+
+
+IN_DOCKER = "docker run --security-opt seccomp=unconfined"
+
+
+@pytest.mark.parametrize("kind", ["debian13", "ubuntu24.04", "docker", "wsl2"])
+def test_a_machine_on_which_walls_stand_is_named_and_no_more(tmp_path: Path, kind: str) -> None:
+    host = read_host(made(tmp_path, kind), lambda: 6)
+    (named,) = about_host(host, [Finding("sandbox", True, "An engine starts.")])
+    assert (named.subject, named.is_well) == ("host", True)
+    assert named.what == f"This machine is {host.name}."
+    assert about_host(host, []) == (named,)
+
+
+def test_where_they_do_not_stand_what_is_in_the_way_has_its_fix(tmp_path: Path) -> None:
+    host = read_host(made(tmp_path, "docker", usr__bin__bwrap=None), lambda: 6)
+    refused = Finding("sandbox", False, "bubblewrap is missing.", fix(host, "bwrap_missing"))
+    named, container = about_host(host, [refused])
+    assert named.is_well
+    assert not container.is_well
+    assert container.what == (
+        "This machine is Debian GNU/Linux 12 (bookworm), in a container of Docker: the container"
+        " keeps programs from making namespaces."
+    )
+    assert IN_DOCKER in container.next_step
+    other = Finding("sandbox", False, "It ended.", "Report this line.")
+    assert [each.next_step for each in about_host(host, [other])[1:]] == [
+        container.next_step, refused.next_step
+    ]  # fmt: skip
 
 
 def lines(discovery: Discovery, *kernels: DrmCard, **values: Any) -> list[Finding]:

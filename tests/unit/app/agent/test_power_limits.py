@@ -14,8 +14,8 @@ import pytest
 
 from app.agent.fleet import Fleet
 from app.agent.locks import CardLock, take_card
-from app.agent.power_limits import NAME, RETRY_S, PowerLimits
-from app.agent.state import write_kept
+from app.agent.power_limits import RETRY_S, PowerLimits
+from app.agent.power_records import PowerRecords
 from app.control import messages as m
 from app.control.client import ControlClient
 from app.host.cards import Discovery, FoundCard
@@ -38,7 +38,7 @@ class Bench:
     """Two cards and what was refused."""
 
     def __init__(self, directory: Path) -> None:
-        self.directory = directory
+        self.place = directory / "records"
         self.one = FakeCard(ONE, "00000000:01:00.0")
         self.two = FakeCard(TWO, "00000000:02:00.0", limit_mw=250_500)
         self.nvml = FakeNvml([self.one, self.two])
@@ -47,7 +47,7 @@ class Bench:
 
     def limits(self) -> PowerLimits:
         return PowerLimits(
-            self.directory,
+            PowerRecords(self.place),
             lambda: self.nvml,
             lambda identity, why: self.refused.append((identity, why)),
             lambda: self.now_s,
@@ -61,8 +61,11 @@ class Bench:
         return self.one.limit_mw, self.two.limit_mw
 
     def kept(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads((self.directory / NAME).read_text())["cards"]
-        return found
+        return {path.stem: json.loads(path.read_text()) for path in self.place.glob("*.json")}
+
+    def keep(self, identity: str, data: bytes) -> None:
+        self.place.mkdir(mode=0o700, exist_ok=True)
+        (self.place / f"{identity}.json").write_bytes(data)
 
 
 @pytest.fixture
@@ -70,8 +73,17 @@ def bench(tmp_path: Path) -> Bench:
     return Bench(tmp_path)
 
 
-def run(limits: PowerLimits, *steps: Callable[[], None], closes: bool = True) -> None:
-    """Each step, and all that follows from it."""
+def kill(limits: PowerLimits) -> None:
+    """As by kill -9: nothing is put back, and the kernel lets the locks go."""
+    limits._lane.end(limits._records.drop)
+    limits._lane.join(1.0)
+    limits._records.drop()
+
+
+def run(
+    limits: PowerLimits, *steps: Callable[[], None], closes: bool = True, stays: bool = False
+) -> None:
+    """Each step, and all that follows from it. `stays`: the agent goes on, without a loop."""
 
     async def script() -> None:
         for step in steps:
@@ -80,11 +92,12 @@ def run(limits: PowerLimits, *steps: Callable[[], None], closes: bool = True) ->
                 await asyncio.sleep(0.001)
 
     asyncio.run(script())
+    if stays:
+        return
     if closes:
         limits.close()
-    else:  # as by kill -9: nothing is put back
-        limits._lane.end()
-        limits._lane.join(1.0)
+    else:
+        kill(limits)
 
 
 def test_a_cap_holds_while_it_is_wanted_and_the_old_limit_comes_back(bench: Bench) -> None:
@@ -130,8 +143,7 @@ def test_the_next_start_puts_back_what_a_kill_left(bench: Bench) -> None:
 
 
 def test_killed_between_the_disk_and_the_driver_nothing_is_changed(bench: Bench) -> None:
-    kept = {"cards": {ONE: {"before_mw": 300_000, "set_mw": 200_000}}}
-    (bench.directory / NAME).write_text(json.dumps(kept))
+    bench.keep(ONE, json.dumps({"before_mw": 300_000, "set_mw": 200_000}).encode())
     limits = bench.limits()
     run(limits, limits.begin)
     assert bench.nvml.limits_set == []
@@ -155,6 +167,7 @@ def test_of_two_changes_either_may_hold_and_is_put_back(
     if ends == "killed":  # between the disk and the driver
         with pytest.raises(SystemExit):
             limits._set(ONE, 200_000)
+        kill(limits)
         assert bench.kept()[ONE] == {"before_mw": 350_000, "set_mw": 200_000, "last_mw": 250_000}
         again = bench.limits()
         run(again, again.begin)
@@ -293,7 +306,7 @@ def test_a_disk_that_cannot_be_written_leaves_the_limit(
     def full(path: Path, value: object) -> None:
         raise AgentError("state_unwritable", path=path, reason="No space left on device")
 
-    monkeypatch.setattr("app.agent.power_limits.write_kept", full)
+    monkeypatch.setattr("app.agent.power_records.write_kept", full)
     limits = bench.limits()
     run(limits, lambda: limits.want({ONE: 200}))
     assert bench.nvml.limits_set == []
@@ -302,10 +315,10 @@ def test_a_disk_that_cannot_be_written_leaves_the_limit(
 
 
 @pytest.mark.parametrize(
-    "data", [b"", b"{", b'{"cards": {"GPU-1": {"before_mw": -1, "set_mw": 1}}}', b"\xff"]
+    "data", [b"", b"{", b'{"before_mw": -1, "set_mw": 1}', b'{"before_mw": 1}', b"\xff"]
 )
 def test_a_damaged_file_is_as_none(bench: Bench, data: bytes) -> None:
-    write_kept(bench.directory / NAME, data)
+    bench.keep(ONE, data)
     limits = bench.limits()
     run(limits, limits.begin, lambda: limits.want({ONE: 200}))
     assert bench.now[0] == 350_000
@@ -313,17 +326,72 @@ def test_a_damaged_file_is_as_none(bench: Bench, data: bytes) -> None:
 
 
 def test_without_a_driver_there_is_nothing_to_do(tmp_path: Path) -> None:
-    limits = PowerLimits(tmp_path, lambda: None, lambda *_: None, lambda: 0.0)
+    place = tmp_path / "records"
+    limits = PowerLimits(PowerRecords(place), lambda: None, lambda *_: None, lambda: 0.0)
     run(limits, limits.begin, lambda: limits.want({ONE: 200}))
-    assert not (tmp_path / NAME).exists()
+    assert not place.exists()
+
+
+def test_two_agents_leave_no_card_at_the_limit_of_the_other(bench: Bench) -> None:
+    """Of one that was killed the other takes over what the limit was at first."""
+    killed, other = bench.limits(), bench.limits()
+    run(killed, lambda: killed.want({ONE: 200}), closes=False)
+    run(other, lambda: other.want({ONE: 150}))
+    assert bench.nvml.limits_set == [(ONE, 200_000), (ONE, 150_000), (ONE, 350_000)]
+    assert bench.kept() == {}
+
+
+def test_the_limit_of_an_agent_that_runs_is_left_to_it(bench: Bench) -> None:
+    running, other = bench.limits(), bench.limits()
+    run(running, lambda: running.want({ONE: 200}), stays=True)
+    run(other, other.begin, lambda: other.want({TWO: 120}))
+    assert bench.now == (200_000, 250_500)
+    assert list(bench.kept()) == [ONE]
+    running.close()
+    assert bench.now == (350_000, 250_500)
+
+
+def test_a_card_that_goes_from_one_agent_to_another(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.agent.power_records.WAIT_S", 0.0)
+    first, second = bench.limits(), bench.limits()
+    run(first, lambda: first.want({ONE: 200}), stays=True)
+    run(second, lambda: second.want({ONE: 150}), stays=True)
+    assert bench.now[0] == 200_000
+    assert bench.refused == []  # it passes by itself
+    run(first, lambda: first.want({}), stays=True)
+    run(second, bench.pass_a_minute, lambda: second.want({ONE: 150}), stays=True)
+    assert bench.now[0] == 150_000
+    first.close()
+    assert bench.now[0] == 150_000
+    second.close()
+    assert bench.now[0] == 350_000
+
+
+@pytest.mark.parametrize("error", [1, 9, 15])
+def test_a_driver_that_was_reloaded_is_told_again_what_is_wanted(bench: Bench, error: int) -> None:
+    limits = bench.limits()
+    seen: list[int] = []
+    run(
+        limits,
+        lambda: limits.want({ONE: 200}), lambda: bench.nvml.reload(error),
+        lambda: seen.append(bench.one.limit_mw),
+        lambda: limits.want({ONE: 180}), lambda: seen.append(bench.one.limit_mw),
+    )  # fmt: skip
+    assert seen == [350_000, 180_000]
+    assert bench.now[0] == 350_000
+    assert (bench.refused, bench.kept()) == ([], {})
 
 
 def test_the_library_itself_has_what_is_called() -> None:
     import pynvml
 
-    called = {name for name in dir(FakeNvml) if "PowerManagementLimit" in name or "ByUUID" in name}
-    assert len(called) == 4
+    called = {name for name in dir(FakeNvml) if name.lower().startswith("nvml")}
+    assert len(called) > 20
     assert called <= set(dir(pynvml))
+    values = [name for name in called if name.startswith("NVML_ERROR")]
+    assert [getattr(pynvml, name) for name in values] == [getattr(FakeNvml, n) for n in values]
 
 
 def test_the_agent_caps_a_card_while_it_lends_and_says_which_it_cannot(
@@ -336,6 +404,7 @@ def test_the_agent_caps_a_card_while_it_lends_and_says_which_it_cannot(
 
     monkeypatch.setattr(Fleet, "find", find)
     monkeypatch.setattr("app.agent.surroundings.load_nvml", lambda: bench.nvml)
+    monkeypatch.setattr("app.agent.surroundings.PowerRecords", lambda: PowerRecords(bench.place))
     bench.two.may_set = False
     bench.nvml.cards.append(FakeCard(THREE, "00000000:03:00.0"))
     asked: list[str] = []

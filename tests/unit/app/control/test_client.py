@@ -67,7 +67,7 @@ def test_somebody_else_there(tmp_path: Path, answer: Answer | bytes, code: str) 
 
 
 def test_a_missing_change_is_noticed(tmp_path: Path) -> None:
-    script = Script(tmp_path, Welcome(2, "x"), Snapshot(1, 4, ()), Delta(6, (), ("a",)))
+    script = Script(tmp_path, Welcome(3, "x"), Snapshot(1, 4, ()), Delta(6, (), ("a",)))
     with ControlClient(tmp_path) as client:
         changes = client.follow()
         assert next(changes) == {}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from app.control.items import Item
+from msgspec.structs import replace
+
+from app.control.items import CardItem, Item
 from app.control.plain import status_lines
 from app.control.texts import speak
 from tests.helpers.recordings import BEGIN_S, troubles
@@ -17,6 +19,15 @@ def test_what_is_wrong_is_said() -> None:
     assert "Card 0 (cpu): not lending, because it is not known" in text
     assert "Not known: idle" in text
     assert lines[-1].startswith("Since the start: 0 results sent")
+
+
+def test_what_a_card_may_draw_is_said_where_the_owner_says_so() -> None:
+    items: dict[str, Item] = {item.key: item for item in troubles().steps[0].changed}
+    line = "Card 1 draws at most 210 W by your settings."
+    assert line not in status_lines(items, BEGIN_S)
+    card = items["card-1"]
+    assert isinstance(card, CardItem)
+    assert line in status_lines({**items, "card-1": replace(card, cap_w=210)}, BEGIN_S)
 
 
 def test_it_speaks_the_readers_language() -> None:

@@ -25,6 +25,7 @@ def test_each_sentence_comes_out_translated(template: str) -> None:
     made = template.format_map({name: name.upper() for name in (
         "address", "span", "free", "least", "name", "why", "kind", "driver", "count", "classes",
         "memory", "level", "card", "directory", "fingerprint", "source", "n",
+        "command", "cap",
     )})  # fmt: skip
     told = retold(made, (*FINDINGS, *COUNTS))
     assert told != made, "it is said in English"

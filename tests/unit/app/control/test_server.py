@@ -30,6 +30,7 @@ from app.control.messages import (
     Show,
     Status,
     Subscribe,
+    Welcome,
     decode_answer,
     encode,
 )
@@ -184,6 +185,20 @@ def test_who_talks_nonsense_is_told_and_let_go(tmp_path: Path, lines: tuple[byte
     async def script(_: ControlServer) -> None:
         received = await asyncio.to_thread(raw, tmp_path, *lines)
         assert b"control_malformed" in received.splitlines()[-1]
+
+    serve(tmp_path, script)
+
+
+@pytest.mark.parametrize("theirs", [1, VERSION - 1, VERSION, VERSION + 1])
+def test_whoever_speaks_another_version_is_told_which_one_is_spoken(
+    tmp_path: Path, theirs: int
+) -> None:
+    async def script(_: ControlServer) -> None:
+        # A line that is none ends the conversation, so that all of the answer is there.
+        received = await asyncio.to_thread(raw, tmp_path, encode(Hello(theirs)), b"nonsense\n")
+        answer = decode_answer(received.splitlines()[0])
+        assert isinstance(answer, Welcome)
+        assert answer.version == VERSION
 
     serve(tmp_path, script)
 

@@ -29,6 +29,7 @@ def test_a_processor_by_its_package_and_a_card_by_its_parts(tmp_path: Path) -> N
     monitor(root, "amdgpu", {
         "temp1_input": "55000", "temp1_label": "edge", "temp2_input": "71000",
         "temp2_label": "junction", "fan1_input": "1200", "power1_average": "123000000",
+        "power1_cap": "250000000", "power1_cap_default": "303000000",
     }, "0000:03:00.0")  # fmt: skip
     monitor(root, "nct6775", {"temp1_input": "-128000"})
     cpu, gpu = monitors(root)
@@ -36,7 +37,17 @@ def test_a_processor_by_its_package_and_a_card_by_its_parts(tmp_path: Path) -> N
         ("coretemp Package id 0", "processor", 62.0)
     ]
     assert (gpu.address, gpu.fan_rpm, gpu.power_w) == ("0000:03:00.0", 1200, 123.0)
+    assert (gpu.limit_w, gpu.default_w) == (250.0, 303.0)
     assert [each.part for each in gpu.sensors] == ["core", "memory"]
+    assert (cpu.power_w, cpu.limit_w, cpu.default_w) == (None, None, None)
+
+
+def test_a_card_of_intel_names_its_limits_otherwise(tmp_path: Path) -> None:
+    root = tmp_path / "hwmon"
+    root.mkdir()
+    monitor(root, "xe", {"power1_max": "180000000", "power1_rated_max": "225000000"})
+    (told,) = monitors(root)
+    assert (told.limit_w, told.default_w) == (180.0, 225.0)
 
 
 def test_no_monitors_and_nonsense_in_them(tmp_path: Path) -> None:

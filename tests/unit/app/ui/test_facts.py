@@ -115,6 +115,9 @@ def test_a_card_shows_what_is_known_and_no_more() -> None:
     assert dict(view.facts)["memory"] == "1 GiB / 4 GiB"
     assert view.load == 0.25
     assert "temperature" not in dict(view.facts)
+    assert dict(view.facts)["power"] == "40 W"
+    capped = card_view(card(power_w=40.0, cap_w=200), NOW_S)
+    assert dict(capped.facts)["power"] == "40 / 200 W"
     assert card_view(card(flops_per_s=0.0), NOW_S).facts == ()
 
 

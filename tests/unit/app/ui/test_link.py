@@ -96,7 +96,7 @@ def test_it_comes_back_after_the_agent_did(
         b"nonsense\n",
         b"\xff\xfe\n",
         b'{"type":"Welcome","version":99,"build":"x"}\n',
-        encode(Welcome(2, "x")) + b'{"type":"Delta","number":7,"changed":[],"removed":[]}\n',
+        encode(Welcome(3, "x")) + b'{"type":"Delta","number":7,"changed":[],"removed":[]}\n',
         b'{"type":"Welcome"' + b" " * 2_000_000,
         b"",
     ],

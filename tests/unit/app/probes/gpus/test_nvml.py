@@ -58,5 +58,19 @@ def test_a_driver_that_was_reset_is_opened_anew() -> None:
     assert library.opened == 2
 
 
+@pytest.mark.parametrize("error", [1, 9, 15, 16])
+def test_a_driver_that_was_reloaded_is_seen_at_the_next_look(error: int) -> None:
+    """The count comes from what was opened before, and the cards do not."""
+    library = FakeNvml([FakeCard("GPU-a", "00000000:01:00.0", limit_mw=200_000)])
+    nvml = looked(library)
+    (before,) = nvml.look()
+    assert (before.facts.limit_w, before.facts.default_w) == (200.0, 350.0)
+    library.reload(error)
+    assert [card.facts.trouble for card in nvml.look()] == ["its driver has lost it"]
+    (after,) = nvml.look()
+    assert (after.facts.trouble, after.facts.limit_w) == ("", 350.0)
+    assert (library.opened, library.users) == (2, 1)
+
+
 def test_without_a_driver_the_library_is_not_loaded(tmp_path: Any) -> None:
     assert load_nvml(tmp_path / "nowhere") is None
