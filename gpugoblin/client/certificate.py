@@ -99,6 +99,11 @@ class JobCertificate:
                 f"{by.equality} equal hashes, {by.agreement} agreement",
             ),
             *([("tolerance", tolerance_text(tolerances))] if tolerances else []),
+            *(
+                [("late shards", f"{body.rounds_short} rounds ended without some; {body.arrivals}")]
+                if body.arrivals
+                else []
+            ),
             ("engines", ", ".join(body.engine_builds)),
             ("signed by", self.node_key),
         ]

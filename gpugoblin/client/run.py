@@ -121,6 +121,17 @@ class Run(Job):
         query: dict[str, str | int] = {"first": first, "count": count}
         return self._link.transport.call("GET", path, TrainingRounds, query=query).rounds
 
+    def record(self) -> tuple[str, ...]:
+        """By round, which shards were in time ("1") and which were taken into the next one ("0"):
+        what a run with `late=` follows from beside its data, and `record=` repeats it by.
+
+        Empty where rounds wait for all their shards.
+        """
+        found: list[str] = []
+        while some := self.rounds(len(found)):
+            found += [one.in_time for one in some]
+        return tuple(found) if any(found) else ()
+
     def plot(self, what: str = "loss", path: PathLike | None = None) -> Any:
         """A matplotlib figure of the loss (or `gradients`), with evaluations where there are.
 

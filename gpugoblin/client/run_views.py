@@ -131,15 +131,17 @@ def rounds_table(rounds: Sequence[RoundRow]) -> RoundsTable:
     table = RoundsTable(
         title="rounds", title_justify="left", box=None, pad_edge=False, padding=(0, 1, 0, 0)
     )
-    local = any(row.local_steps > 1 for row in rounds)
-    columns = ("round", *(["steps"] if local else []), "contributors", "verified", "recomputed",
+    local, late = any(row.local_steps > 1 for row in rounds), any(row.in_time for row in rounds)
+    columns = ("round", *(["steps"] if local else []), *(["late"] if late else []),
+               "contributors", "verified", "recomputed",
                "agreed", "redone", "refused", "to tasks", "results", "took")  # fmt: skip
     for column in columns:
         table.add_column(column, justify="right")
     for row in rounds:
         took = format_seconds(max(0.0, row.ended_s - row.began_s))
         table.add_row(
-            *map(str, (row.step, *([row.local_steps] if local else []), row.contributors,
+            *map(str, (row.step, *([row.local_steps] if local else []),
+                       *([row.in_time.count("0")] if late else []), row.contributors,
                        row.verified, row.by_recompute, row.by_agreement, row.redone, row.refused)),
             format_bytes(row.bytes_in), format_bytes(row.bytes_out), took,
         )  # fmt: skip

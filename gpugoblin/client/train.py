@@ -29,9 +29,12 @@ from gpugoblin.client.train_rounds import (
     AUTO,
     DEFAULT_SHARDS,
     automatic,
+    late_of,
     refused,
     require,
+    require_kept,
     rounds_of,
+    with_late,
 )
 from gpugoblin.errors import ClientError
 from gpugoblin.graph.serialize import encode
@@ -67,6 +70,9 @@ def train(
     micro_batch: int | None = None,
     local_steps: int | Literal["auto"] = 1,
     shards: int | None = None,
+    late: float | None = None,
+    quorum: int | None = None,
+    record: Run | Sequence[str] | None = None,
     parameters: Mapping[str, NumpyArray] | None = None,
     evaluation: Any = None,
     evaluate_every: int = 0,
@@ -106,12 +112,17 @@ def train(
             `"auto"`: as many as keep devices computing for 85 % of the time over the links that the
             node has measured; chosen once, and kept by the run of this name and its checkpoints.
             shards: 4 where it is not said; of rounds only.
+        late: None: a round waits for all its shards. A number up to 1: a round ends once most of
+            them are there and the others are later than is usual; those are taken into the next
+            round with this weight. The result then follows from what came when, which is kept:
+            quorum: shards without which no round ends, else more than half. record: a run, or
+            `run.record()`, whose rounds end as that one's did, which gives the same bits.
         evaluation: data of the same form that is not trained on, and `evaluate_every` so many
             steps its mean loss is computed. patience: end after so many evaluations in a row that
             were not better than the best by `least_gain`.
         clip_norm: gradients whose norm over all of them is larger are scaled to it.
         seed, shuffle: the order of the examples, a new one each epoch, and random numbers.
-        checkpoint_every: keep the weights of every so many steps beside the newest.
+        checkpoint_every: keep the weights of every so many steps (rounds) beside the newest.
         resume: a checkpoint file or a run whose weights, optimizer and place in the data go on.
         numeric_class, executor, where, priority, overwrite: as for any job; `where` speaks of
             contributors' cards, so not with executor="local" or "ray".
@@ -131,6 +142,8 @@ def train(
         place,
         (shards is not None and local_steps == 1, "shards", shards, "only rounds of local steps "
          "have shards; give local_steps= too, or micro_batch= to cut a batch"),
+        (late is not None and local_steps == 1, "late", late, "only rounds of local steps have "
+         "late shards; give local_steps= too"),
         (parameters is not None and is_torch(model), "parameters", "...", "a torch module has "
          "parameters of its own; leave it out"),
         (parameters is not None and not is_torch(model) and loss is not None, "loss", loss,
@@ -147,6 +160,7 @@ def train(
         rows = batch
         if local_steps != AUTO:
             rounds = rounds_of(place, steps, batch, local_steps, count, examples.examples)
+    behind = late_of(place, late, quorum, record, count)
 
     def read(source: Source) -> NumpyArray:
         return np.asarray(from_source(source)[:rows].compute())
@@ -161,7 +175,9 @@ def train(
             executor=_executor(link, executor),
         )  # fmt: skip
     if rounds is not None:
+        rounds = with_late(place, rounds, behind, steps // rounds.steps)
         steps, batch = steps // rounds.steps, batch * rounds.steps * rounds.shards
+    require_kept(place, checkpoint_every, start.step if start else 0, steps, rounds is not None)
     reading = Reading(batch, rows, seed, shuffle, rounds.steps if rounds else 1)
     if start is not None:
         start.require_state(optimizer, reading)

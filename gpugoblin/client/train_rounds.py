@@ -6,6 +6,7 @@ comes from. Must not: send a training.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
@@ -20,10 +21,25 @@ from gpugoblin.graph.serialize import encode
 from gpugoblin.optim.step import Optimizer
 from gpugoblin.optim.words import words_of
 from gpugoblin.plan.local_steps import FEWEST
-from gpugoblin.wire.messages.training import ChosenSteps, LocalRounds, LocalStepsAsk
+from gpugoblin.wire.messages.training import (
+    ChosenSteps,
+    LateShards,
+    LocalRounds,
+    LocalStepsAsk,
+)
 from gpugoblin.wire.remote import RemoteError
 
-__all__ = ["AUTO", "DEFAULT_SHARDS", "automatic", "refused", "require", "rounds_of"]
+__all__ = [
+    "AUTO",
+    "DEFAULT_SHARDS",
+    "automatic",
+    "late_of",
+    "refused",
+    "require",
+    "require_kept",
+    "rounds_of",
+    "with_late",
+]
 
 AUTO: Final = "auto"
 DEFAULT_SHARDS: Final = 4
@@ -51,6 +67,53 @@ def require(
         raise refused(place, "numeric_class", numeric, reason)
 
 
+def require_kept(place: Place, every: object, done: int, turns: int, local: bool) -> None:
+    """Raises ClientError `training_refused` for weights that are to be kept and never come.
+
+    Args:
+        every: of which steps (rounds). done: those of earlier runs. turns: those of this one.
+    """
+    last = done + turns
+    if isinstance(every, int) and every > 0 and last // every == done // every:
+        turn = "round" if local else "step"
+        reason = f"no {turn} of this run has such a number: it ends after {turn} {last}"
+        raise refused(place, "checkpoint_every", every, reason)
+
+
+def late_of(
+    place: Place, late: object, quorum: object, record: Run | Sequence[str] | None, shards: int
+) -> LateShards | None:
+    """Rounds that end without all their shards, if that is asked for.
+
+    Raises:
+        ClientError: `training_refused`.
+    """
+    if late is None:
+        for name, value in (("quorum", quorum), ("record", record)):
+            if value is not None:
+                reason = "only rounds that end without late shards have one; give late= too"
+                raise refused(place, name, value, reason)
+        return None
+    if isinstance(late, bool) or not isinstance(late, int | float) or not 0 < late <= 1:
+        reason = "a number above 0, and at most 1, is wanted: what a late shard counts"
+        raise refused(place, "late", late, reason)
+    if shards < 2:
+        raise refused(place, "shards", shards, "a round of one shard has none to go on without")
+    if quorum is None:
+        quorum = shards // 2 + 1
+    if isinstance(quorum, bool) or not isinstance(quorum, int) or not 1 <= quorum <= shards:
+        reason = f"a whole number from 1 to {shards}, the number of shards, is wanted"
+        raise refused(place, "quorum", quorum, reason)
+    masks = record.record() if isinstance(record, Run) else tuple(record or ())
+    if record is not None and not masks:
+        raise refused(place, "record", "...", "it names no round")
+    for turn, mask in enumerate(masks):
+        if not isinstance(mask, str) or len(mask) != shards or mask.strip("01"):
+            reason = f"round {turn} of it is {mask!r}; {shards} characters '0' or '1' are wanted"
+            raise refused(place, "record", "...", reason)
+    return LateShards(quorum, float(late), masks)
+
+
 def rounds_of(
     place: Place, steps: int, batch: int, local: int, shards: int, examples: int
 ) -> LocalRounds:
@@ -63,6 +126,17 @@ def rounds_of(
         reason = f"a round reads {read} examples, the data has {examples}"
         raise refused(place, "local_steps", local, reason)
     return LocalRounds(local, shards)
+
+
+def with_late(
+    place: Place, rounds: LocalRounds, late: LateShards | None, turns: int
+) -> LocalRounds:
+    """The same rounds, and what becomes of their late shards. Raises as `rounds_of`."""
+    masks = late.record if late is not None else ()
+    if masks and len(masks) != turns:
+        reason = f"it has {len(masks)} rounds, this run {turns}"
+        raise refused(place, "record", "...", reason)
+    return msgspec.structs.replace(rounds, late=late)
 
 
 def automatic(

@@ -5,14 +5,14 @@ Owns: the data, and who reads whom. `gpugoblin.plan.rounds` numbers the tasks of
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
 from gpugoblin.catalog.spec import TensorSpec
 from gpugoblin.graph.ir import Graph
 
-__all__ = ["STEP_AFFINITY", "Evaluation", "Item", "Source", "Stored", "read_by"]
+__all__ = ["STEP_AFFINITY", "Evaluation", "Item", "Lateness", "Source", "Stored", "read_by"]
 
 STEP_AFFINITY: Final = 0
 """The affinity of the tasks that end a round, and of no other."""
@@ -33,12 +33,13 @@ class Source:
 
     Args:
         kind: `carried`: tensor `number`, as it is before the round (after it, for an evaluation).
-            `item`: output `slot` of item `number` of the same round. `data`: rows of data array
-            `number` for micro-batch `slot`. `key`: of micro-batch `slot`. `fixed`: `count` elements
-            of flat fixed array `number` from `slot` on. `step`: the numbers of the steps.
+            `item`: output `slot` of item `number` of the same round; `earlier`: of the round
+            before. `data`: rows of data array `number` for micro-batch `slot`. `key`: of
+            micro-batch `slot`. `fixed`: `count` elements of flat fixed array `number` from `slot`
+            on. `step`: the numbers of the steps.
     """
 
-    kind: Literal["carried", "item", "data", "key", "fixed", "step"]
+    kind: Literal["carried", "item", "earlier", "data", "key", "fixed", "step"]
     number: int = 0
     slot: int = 0
     count: int = 0
@@ -58,6 +59,24 @@ class Item:
     affinity: int
     series: tuple[int | None, ...] = ()
     carried: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Lateness:
+    """Rounds that may end without all of their first items (`gpugoblin.plan.arrivals`).
+
+    Args:
+        quorum: items without which none ends.
+        step: the last item of a round, by the numbers of those that were in time, and of those of
+            the round before that were late.
+        largest: the graph of the largest such step.
+        record: what was in time, round by round, in a run that this one repeats; empty: it is seen.
+    """
+
+    quorum: int
+    step: Callable[[tuple[int, ...], tuple[int, ...]], Item]
+    largest: Graph
+    record: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

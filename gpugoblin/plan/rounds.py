@@ -23,7 +23,7 @@ from gpugoblin.graph.cost import cost
 from gpugoblin.graph.ir import Graph
 from gpugoblin.graph.memory import bound
 from gpugoblin.plan.order import Order
-from gpugoblin.plan.round_items import Evaluation, Item, Source, Stored, read_by
+from gpugoblin.plan.round_items import Evaluation, Item, Lateness, Source, Stored, read_by
 from gpugoblin.plan.spec import (
     ArrayRegion,
     OutputPlace,
@@ -60,6 +60,8 @@ class RoundsPlan:
             micro-batch's task makes: numbers of steps and keys are there for each.
         deals: groups of carried tensors that one task cuts out of flat arrays before the first
             round, and their graphs; none where tensors are carried flat.
+        lateness: where rounds may end without all their micro-batches; then the plan itself is
+            that in which none is late.
     """
 
     items: tuple[Item, ...]
@@ -78,6 +80,7 @@ class RoundsPlan:
     span: int = 1
     deals: tuple[tuple[tuple[int, ...], Graph], ...] = ()
     evaluation: Evaluation | None = None
+    lateness: Lateness | None = None
 
     # The numbering.
 
@@ -133,6 +136,13 @@ class RoundsPlan:
     def step_task(self, turn: int) -> int:
         """The number of the last task of a round, which steps."""
         return self.first_task(turn) + self.round_tasks - 1
+
+    def turn_from(self, index: int) -> int:
+        """The first round whose last task is task `index` or one after it."""
+        if index < self.lead:
+            return 0
+        held, turn, _ = self._place(index)
+        return (turn + 1) * self._block[0] if held else turn
 
     def _evaluation_task(self, number: int) -> int:
         """The number of the first task of an evaluation."""
@@ -212,6 +222,16 @@ class RoundsPlan:
         else:
             item, seen = self.items[place], turn
             inputs = [self._input(turn, source) for source in item.sources]
+        return self._of_item(index, item, inputs, turn, seen)
+
+    def step(self, turn: int, item: Item) -> PlannedTask:
+        """The last task of a round, with this item in the place of the usual one."""
+        inputs = [self._input(turn, source) for source in item.sources]
+        return self._of_item(self.step_task(turn), item, inputs, turn, turn)
+
+    def _of_item(
+        self, index: int, item: Item, inputs: Sequence[_Given], turn: int, seen: int
+    ) -> PlannedTask:
         series = item.series or (None,) * len(item.graph.outputs)
         outputs = [
             OutputPlace(None, _whole(spec)) if number is None else _row(number, turn, spec)
@@ -244,6 +264,8 @@ class RoundsPlan:
     def _input(self, turn: int, source: Source) -> _Given:
         if source.kind == "item":
             return TaskOutputRef(self.first_task(turn) + source.number, source.slot)
+        if source.kind == "earlier":
+            return TaskOutputRef(self.first_task(turn - 1) + source.number, source.slot)
         if source.kind == "carried":
             return self._carried(turn, source.number)
         if source.kind == "data":
@@ -291,7 +313,8 @@ class RoundsPlan:
         self, index: int, graph: Graph, inputs: Sequence[_Given], outputs: Sequence[OutputPlace],
         affinity: int, turn: int,
     ) -> PlannedTask:  # fmt: skip
-        flops, memory_bytes = self._costs[id(graph)]
+        known = self._costs.get(id(graph))
+        flops, memory_bytes = known or (cost(graph).flops, bound(graph))
         depends = {source.task for source in inputs if isinstance(source, TaskOutputRef)}
         return PlannedTask(
             index=index, graph=graph, inputs=tuple(inputs), outputs=tuple(outputs),
@@ -341,6 +364,8 @@ class RoundsPlan:
             count(item.graph, self.rounds)
         for _, graph in self.deals:
             count(graph, 1)
+        if self.lateness is not None:
+            count(self.lateness.largest, 0)
         if self.evaluation is not None:
             for item in self.evaluation.items:
                 count(item.graph, self.rounds // self.evaluation.every)

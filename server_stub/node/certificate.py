@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import cast
 
 from gpugoblin.errors import NodeError
-from gpugoblin.hashing import JOB, Hasher
+from gpugoblin.hashing import JOB, Hasher, digest
 from gpugoblin.ids import GraphHash, JobId
 from gpugoblin.wire.bounds import NumericClass
 from gpugoblin.wire.messages.job import Certificate, CertificateBody, VerifiedBy
@@ -17,6 +17,7 @@ from gpugoblin.wire.signing import public_key_bytes, sign_json
 from server_stub.node.node import Node
 from server_stub.node.state import jobs
 from server_stub.node.store.protocol import Tx
+from server_stub.node.training import rows
 
 __all__ = ["certify"]
 
@@ -37,6 +38,7 @@ def _body(tx: Tx, job: str, public: bytes, catalog_hash: str) -> CertificateBody
     row = jobs.load(tx, job)
     if info.state != "done" or row is None or info.finished_s is None:
         raise NodeError("job_not_done", job=job, state=info.state)
+    masks = list(rows.records(tx, job).values())
     builds = tx.rows("select build from builds where job = ? order by build limit 256", (job,))
     return CertificateBody(
         node_key=public,
@@ -57,6 +59,8 @@ def _body(tx: Tx, job: str, public: bytes, catalog_hash: str) -> CertificateBody
         catalog_hash=catalog_hash,
         finished_s=info.finished_s,
         tolerances=info.tolerances,
+        arrivals=digest(JOB, [f"{mask}\n".encode() for mask in masks]) if masks else "",
+        rounds_short=sum("0" in mask for mask in masks),
     )
 
 

@@ -68,6 +68,7 @@ from server_stub.node.state.words import (
 )
 from server_stub.node.store.protocol import Store, Tx
 from server_stub.node.summary import Summaries
+from server_stub.node.training import closing
 from server_stub.node.training import rows as trainings
 from server_stub.node.training.watching import Watcher
 from server_stub.node.validating.desk import Desk
@@ -491,12 +492,13 @@ class Node:
         if row.cursor >= row.tasks or ahead >= self.settings.window_tasks:
             return False
         count = min(BATCH_TASKS, self.settings.window_tasks - ahead)
-
-        def make() -> Any:
-            plan = self.planner.of_job(job, graph, row.limits, row.block_axis, training)
-            return self.planner.batch(plan, row.cursor, count)
-
-        batch = await asyncio.to_thread(make)
+        known = await asyncio.to_thread(
+            self.planner.of_job, job, graph, row.limits, row.block_axis, training
+        )
+        plan = await closing.decided(self, job, known, row.cursor, self.clock.wall_s())
+        batch = await asyncio.to_thread(self.planner.batch, plan, row.cursor, count)
+        if not batch.tasks:
+            return False  # A round has to end first.
 
         def body(step: Step) -> int:
             for name, kept in batch.graphs.items():

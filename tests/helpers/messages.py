@@ -17,6 +17,7 @@ from msgspec import inspect
 import gpugoblin.wire.messages  # noqa: F401 - fills the registry
 
 SAMPLES = {
+    r"\A[01]*\Z": "1101",
     r"\A[a-z]{1,12}_[a-z2-7]{1,26}\Z": "kind_abcdefghijklmnopqrstuvwxyz",
     r"\A[0-9a-f]{64}\Z": "0123456789abcdef" * 4,
     r"\A[0-9a-f]{16}\Z": "0123456789abcdef",

@@ -70,6 +70,10 @@ class Shape:
         first = (layer - 1) * self.width
         return tuple(sorted({first + (place + step) % self.width for step in range(self.fan)}))
 
+    def read(self, index: int) -> tuple[str, ...]:
+        """The texts of the boxes that a task reads."""
+        return (f"r({index * 2},)",)
+
     def consumers(self, index: int) -> int:
         return sum(index in self.sources(other) for other in range(self.count))
 

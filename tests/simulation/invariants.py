@@ -113,12 +113,16 @@ def _credits(world: World) -> None:
 
 def honest_result(world: World, job: str, number: int) -> str:
     """The base of what task `number` has to be, from the plan alone."""
+    known = world.honest.get((job, number))
+    if known is not None:
+        return known
     shape = world.shapes[job]
-    parts = [f"r({number * 2},)"]
+    parts = list(shape.read(number))
     parts += [honest_result(world, job, source) for source in shape.sources(number)]
     from tests.simulation.world import digest_of
 
-    return digest_of(f"t{number}({','.join(parts)})")[:16]
+    found = world.honest[job, number] = digest_of(f"t{number}({','.join(parts)})")[:16]
+    return found
 
 
 def _truth(world: World) -> None:

@@ -126,6 +126,7 @@ class World:
         self.files: dict[str, str] = {}
         self.texts: dict[str, str] = {}
         self.shapes: dict[str, Shape] = {}
+        self.honest: dict[tuple[str, int], str] = {}
         self.under_way: set[tuple[str, int, str]] = set()
         self.queue: list[tuple[float, int, Callable[[], None]]] = []
         self.order = itertools.count()

@@ -222,7 +222,13 @@ class JobEvents(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class CertificateBody(Struct, frozen=True, forbid_unknown_fields=True):
-    """What the node signs: which computation, on what, checked how, by which builds."""
+    """What the node signs: which computation, on what, checked how, by which builds.
+
+    Args:
+        arrivals: of a training whose rounds end without late shards: BLAKE3 over the record, the
+            mask of each round in order and a line feed; empty otherwise. rounds_short: rounds that
+            ended without some.
+    """
 
     node_key: Annotated[bytes, Meta(min_length=32, max_length=32)]
     job: JobIdField
@@ -237,6 +243,8 @@ class CertificateBody(Struct, frozen=True, forbid_unknown_fields=True):
     catalog_hash: Hex64
     finished_s: Seconds
     tolerances: Annotated[tuple[GraphTolerance, ...], Meta(max_length=64)] = ()
+    arrivals: Annotated[str, Meta(max_length=64)] = ""
+    rounds_short: Count = 0
 
 
 @message("job.certificate", sender="node", receiver="client", max_bytes=256 * 1024)

@@ -27,6 +27,8 @@ __all__ = [
     "ChosenSteps",
     "EvaluationSubmit",
     "GraphSlot",
+    "InTime",
+    "LateShards",
     "LocalRounds",
     "LocalStepsAsk",
     "NamedTensor",
@@ -121,12 +123,30 @@ class ChosenSteps(Struct, frozen=True, forbid_unknown_fields=True):
     utilisation: Annotated[float, Meta(ge=0, le=1)]
 
 
+InTime = Annotated[str, Meta(pattern=r"\A[01]*\Z", max_length=256)]
+"""Which shards of a round were in time ("1"), and which are taken into the next one ("0")."""
+
+
+class LateShards(Struct, frozen=True, forbid_unknown_fields=True):
+    """Rounds that end without all their shards (`gpugoblin.plan.arrivals`).
+
+    Args:
+        quorum: shards without which no round ends. weight: what a late one counts in the next.
+        record: what was in time, by round, in a run that is repeated; empty: the clock says it.
+    """
+
+    quorum: Annotated[int, Meta(ge=1, le=256)]
+    weight: Annotated[float, Meta(gt=0, le=1)] = 0.5
+    record: Annotated[tuple[InTime, ...], Meta(max_length=50_000)] = ()
+
+
 class LocalRounds(Struct, frozen=True, forbid_unknown_fields=True):
     """Rounds of which each task makes several steps of the optimizer.
 
     Args:
         steps: in a task. shards: tasks of a round. rate, momentum: of the outer step.
         chosen: where the node chose `steps`, by what; no part of what is computed.
+        late: where rounds end without all their shards; None: each waits for all.
     """
 
     steps: Annotated[int, Meta(ge=1, le=1024)]
@@ -134,6 +154,7 @@ class LocalRounds(Struct, frozen=True, forbid_unknown_fields=True):
     rate: Positive = 0.7
     momentum: Annotated[float, Meta(ge=0, le=0.999)] = 0.9
     chosen: ChosenSteps | None = None
+    late: LateShards | None = None
 
 
 @message("training.submit", sender="client", receiver="node", max_bytes=16 * 1024 * 1024)
@@ -234,7 +255,8 @@ class TrainingInfo(Struct, frozen=True, forbid_unknown_fields=True):
 
 class RoundRow(Struct, frozen=True, forbid_unknown_fields=True):
     """One round: who computed, what was verified how, what was done again, what travelled.
-    `local_steps`: steps of the optimizer in each task."""
+    `local_steps`: steps of the optimizer in each task. `in_time`: where rounds end without all
+    their shards, which were there."""
 
     step: Count
     contributors: Count
@@ -248,6 +270,7 @@ class RoundRow(Struct, frozen=True, forbid_unknown_fields=True):
     began_s: Seconds
     ended_s: Seconds
     local_steps: Count = 1
+    in_time: InTime = ""
 
 
 @message("training.rounds", sender="node", receiver="client", max_bytes=16 * 1024 * 1024)

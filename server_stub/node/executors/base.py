@@ -25,7 +25,8 @@ class Fleet:
         engines: how many compute at the same time.
         memory_bytes, slot_bytes: what a task and its largest tensor may take on the engines that
             a plan is made for.
-        flops_per_s, bytes_per_s: measured rates, summed; 0 where nothing is known.
+        flops_per_s: measured rates, summed; 0 where nothing is known. bytes_per_s: of the links
+            over which tasks come and go, summed.
         dtypes: what all of these engines have (`gpugoblin.graph.dtypes.Dtypes.mask`).
     """
 

@@ -18,7 +18,7 @@ from gpugoblin.units import MIB
 from gpugoblin.wire.messages.lease import Exchange, ExchangeReply, Uploaded, UploadedReply
 from server_stub.node.executors.base import EventFeed, ExecutorEvent, Fleet
 from server_stub.node.settings import NodeSettings
-from server_stub.node.state import dispatch, leases, rates, verdicts
+from server_stub.node.state import dispatch, leases, links, rates, verdicts
 from server_stub.node.state.words import Party, Rules, Step
 from server_stub.node.store.protocol import Store, Tx
 
@@ -95,7 +95,7 @@ class GridExecutor:
     async def capabilities(self, needs: int = 0) -> Fleet:
         """The devices that were here lately and have these dtypes, as a plan should see them."""
         settings, rules = self._host.settings, self._host.rules
-        rows = await self._host.store.read(lambda tx: _active(tx, rules, needs))
+        rows, link = await self._host.store.read(lambda tx: _active(tx, rules, needs))
         # One device that says it offers next to nothing must not make every plan impossible.
         least = (
             min(LEAST_MEMORY_BYTES, settings.grid_memory_bytes),
@@ -114,8 +114,9 @@ class GridExecutor:
             slot_bytes=min(slot_bytes, settings.grid_slot_bytes),
             threads=1,
             flops_per_s=sum(row[2] for row in rows),
-            bytes_per_s=sum(row[3] for row in rows),
-            dtypes=reduce(and_, (row[4] for row in rows)),
+            # What a device says of bytes is its memory's rate: nothing about its way to the lab.
+            bytes_per_s=len(rows) * link.bytes_per_s,
+            dtypes=reduce(and_, (row[3] for row in rows)),
         )
 
     def submit(self, job: str) -> None:
@@ -211,20 +212,22 @@ class GridExecutor:
         return reply
 
 
-def _active(tx: Tx, rules: Rules, needs: int) -> list[tuple[int, int, float, float, int]]:
-    """(memory, slot, FLOP/s, bytes/s, dtypes) of each device that has what is needed; rates are
-    measured or bounded ones."""
+def _active(
+    tx: Tx, rules: Rules, needs: int
+) -> tuple[list[tuple[int, int, float, int]], links.Link]:
+    """(memory, slot, FLOP/s, dtypes) of each device that has what is needed, at measured or bounded
+    rates; and the link of one of them."""
     # Seen within the time that makes a device count, by the newest device's own moment.
     rows = tx.rows(
-        "select memory_bytes, max_slot_bytes, flops_per_s, bytes_per_s, dtypes, key from device"
+        "select memory_bytes, max_slot_bytes, flops_per_s, dtypes, key from device"
         " where memory_bytes > 0 and seen_s >= (select max(seen_s) from device) - ?"
         " and ? & ~dtypes = 0",
         (rules.active_s, needs),
     )
     measured = rates.grid_flops_per_s(tx) if rows else {}
     best = max(measured.values(), default=0.0)
-    return [
-        (memory, slot, rates.believed(flops_per_s, measured.get(key), best),
-         min(bytes_per_s, rates.CLAIM_BYTES_PER_S), dtypes)
-        for memory, slot, flops_per_s, bytes_per_s, dtypes, key in rows
-    ]  # fmt: skip
+    found = [
+        (memory, slot, rates.believed(flops_per_s, measured.get(key), best), dtypes)
+        for memory, slot, flops_per_s, dtypes, key in rows
+    ]
+    return found, (links.measured(tx) if rows else None) or links.ASSUMED

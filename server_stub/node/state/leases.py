@@ -27,6 +27,7 @@ __all__ = [
     "drop_votes",
     "expire",
     "expire_unheard",
+    "hurry",
     "in_states",
     "issue",
     "kind_of",
@@ -315,6 +316,20 @@ def expire(step: Step) -> int:
     for row in over:
         _expire_one(step, LeaseRow(*row))
     return len(over)
+
+
+def hurry(step: Step, task: int, before_s: float) -> None:
+    """Ends the leases of a task that are older than that and of which nothing has come.
+
+    Others may take it then; its device may still commit, as with every lease that is over.
+    """
+    rows = step.tx.rows(
+        f"select {_COLUMNS} from lease where task = ? and role = 'first' and grant_id != ''"  # noqa: S608
+        " and state in ('issued', 'committed') and coalesce(committed_s, issued_s) < ?",
+        (task, before_s),
+    )
+    for row in rows:
+        _expire_one(step, LeaseRow(*row), "overdue")
 
 
 def _expire_one(step: Step, lease: LeaseRow, cause: str = "") -> None:

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from gpugoblin.graph.dtypes import told as told_of
 from gpugoblin.wire.messages.task import Capabilities
-from server_stub.node.state import bulk, events
+from server_stub.node.state import bulk, events, links
 from server_stub.node.state.words import LOCAL_DEVICE, SANDBOX_RANK, Party, Step
 from server_stub.node.store.protocol import Row, Tx
 
@@ -259,14 +259,16 @@ def measured(step: Step, lease: str, flops: int) -> None:
 
 
 def estimate_s(device: DeviceRow, flops: int, bytes_moved: int) -> float:
-    """How long a task takes a device. Its own word counts within bounds.
+    """How long a task takes a device, on its way over a usual link included. Its own word counts
+    within bounds: what it says of bytes is the rate of its memory, so no way is faster by it.
 
     A device that calls itself slow would else keep a task from the others for a day. Its rate is
     within a factor of four of what was measured of it here; before that, its word is believed as
     far as `UNPROVEN_S` reaches.
     """
     claimed = max(device.flops_per_s, 1.0)
-    moved_s = bytes_moved / max(device.bytes_per_s, LEAST_BYTES_PER_S)
+    rate = min(links.ASSUMED.bytes_per_s, max(device.bytes_per_s, LEAST_BYTES_PER_S))
+    moved_s = bytes_moved / rate
     if device.measured_flops_per_s == 0:
         return min(UNPROVEN_S, flops / claimed + moved_s)
     least, most = device.measured_flops_per_s / 4, device.measured_flops_per_s * 4

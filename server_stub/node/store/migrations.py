@@ -82,6 +82,11 @@ STEPS: Final[Mapping[int, tuple[str, ...]]] = {
         "create table grid_use(owner text not null, month text not null, seconds real not null,"
         " primary key(owner, month)) without rowid",
     ),
+    7: (
+        # Which shards of a round were in time, where rounds may end without some.
+        "create table arrival(job text not null, round integer not null, in_time text not null,"
+        " closed_s real not null, primary key(job, round)) without rowid",
+    ),
 }
 """The statements that lead to a version from the one before."""
 

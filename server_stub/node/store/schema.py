@@ -11,7 +11,7 @@ from typing import Final
 
 __all__ = ["SCHEMA_VERSION", "STATEMENTS"]
 
-SCHEMA_VERSION: Final = 6
+SCHEMA_VERSION: Final = 7
 
 STATEMENTS: Final[tuple[str, ...]] = (
     "create table meta(key text primary key, value text not null) without rowid",
@@ -97,6 +97,9 @@ STATEMENTS: Final[tuple[str, ...]] = (
     " keep_every integer not null default 0, geometry text not null) without rowid",
     "create table checkpoint(job text not null, version integer not null, slot integer not null,"
     " blob text not null, primary key(job, version, slot)) without rowid",
+    # training/rows.py: which shards of a round were in time, where rounds may end without some
+    "create table arrival(job text not null, round integer not null, in_time text not null,"
+    " closed_s real not null, primary key(job, round)) without rowid",
     # state/sharing.py
     "create table share(job text not null, name text not null, primary key(job, name))"
     " without rowid",

@@ -31,11 +31,18 @@ from gpugoblin.plan.whole_rounds import evaluation_of, groups_of, round_of
 from gpugoblin.wire.messages.training import (
     EvaluationSubmit,
     GraphSlot,
+    LateShards,
     LocalRounds,
     LocalStepsAsk,
     TrainingSubmit,
 )
-from server_stub.node.training.local_rounds import Outer, local_graph, local_round, outer_graph
+from server_stub.node.training.local_rounds import (
+    Outer,
+    late_shards,
+    local_graph,
+    local_round,
+    outer_graph,
+)
 from server_stub.node.training.staging import Held, Program, Staging, staged_plan
 from server_stub.node.training.stepping import (
     Parameter,
@@ -239,7 +246,13 @@ def _local_plan(
     flat = micro.graph.inputs[0]
     stepping = alone(message, micro)
     local = _local_graph(stepping, wanted.steps)
-    outer = outer_graph(stepping, local, wanted.shards, Outer(wanted.rate, wanted.momentum))
+    late = wanted.late
+    moving = Outer(wanted.rate, wanted.momentum, late.weight if late else 0.0)
+    outer = outer_graph(stepping, local, wanted.shards, moving)
+    lateness = None
+    if late is not None:
+        _require_late(late, wanted.shards, message.steps)
+        lateness = late_shards(stepping, local, wanted.shards, moving, late.quorum, late.record)
     carried = (*micro.graph.inputs[:first], flat)
     held = None
     if message.evaluation is not None:
@@ -254,8 +267,23 @@ def _local_plan(
         order=Order(data[0].shape[0], message.batch, message.seed, message.shuffle),
         data=data, fixed=fixed, tensors=len(stepping.parameters),
         parts=(*((kind, 0) for kind in micro.carried), ("state", 0)), span=wanted.steps,
-        evaluation=held,
+        evaluation=held, lateness=lateness,
     )  # fmt: skip
+
+
+def _require_late(late: LateShards, shards: int, rounds: int) -> None:
+    """Raises PlanError `training_malformed` for late shards that cannot be."""
+    reason = ""
+    if late.quorum > shards:
+        reason = f"a quorum of {late.quorum} of {shards} shards"
+    elif late.record and len(late.record) != rounds:
+        reason = f"the record has {len(late.record)} rounds, the training {rounds}"
+    elif any(len(one) != shards or one.count("1") < late.quorum for one in late.record):
+        reason = f"a round of the record has not {late.quorum} to {shards} shards in time"
+    elif late.record and "0" in late.record[-1]:
+        reason = "the record's last round leaves shards to one after it"
+    if reason:
+        raise PlanError("training_malformed", reason=reason)
 
 
 def alone(message: TrainingSubmit | LocalStepsAsk, micro: MicroBatch) -> Stepping:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from gpugoblin.catalog.bodies import replay
@@ -23,7 +24,7 @@ from gpugoblin.graph.builder import GraphBuilder
 from gpugoblin.graph.ir import Graph
 from gpugoblin.optim.terms import formula, where
 from gpugoblin.plan.microbatches import MicroBatch
-from gpugoblin.plan.round_items import STEP_AFFINITY, Item, Source
+from gpugoblin.plan.round_items import STEP_AFFINITY, Item, Lateness, Source
 from server_stub.node.training.stepping import (
     Stepping,
     added,
@@ -35,7 +36,15 @@ from server_stub.node.training.stepping import (
     updated,
 )
 
-__all__ = ["BLOCK", "CLIP", "Outer", "local_graph", "local_round", "outer_graph"]
+__all__ = [
+    "BLOCK",
+    "CLIP",
+    "Outer",
+    "late_shards",
+    "local_graph",
+    "local_round",
+    "outer_graph",
+]
 
 BLOCK: Final = 256
 """Numbers that share a scale."""
@@ -50,10 +59,12 @@ TRIMMED: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class Outer:
-    """The outer step: momentum of Nesterov, as the paper chose it."""
+    """The outer step: momentum of Nesterov, as the paper chose it. `late`: what a shard of the
+    round before counts beside one of this round."""
 
     rate: float = 0.7
     momentum: float = 0.9
+    late: float = 0.5
 
 
 def local_graph(stepping: Stepping, steps: int) -> Graph:
@@ -128,19 +139,25 @@ def _unpacked(builder: GraphBuilder, levels: int, unit: int, count: int) -> int:
     return flat if size == count else _rows(builder, flat, 0, count)
 
 
-def outer_graph(stepping: Stepping, local: Graph, shards: int, outer: Outer) -> Graph:
+def outer_graph(
+    stepping: Stepping, local: Graph, shards: int, outer: Outer, late: int = 0
+) -> Graph:
     """The end of a round: what is carried (the model's, then the momentum), and what the shards
-    gave, all of the first output, then all of the second. Outputs: what is carried, the loss (1,),
-    the norms of the outer gradient (1, parameters)."""
+    gave, all of the first output, then all of the second; then of `late` shards of the round before
+    the levels, and their scales. Outputs: what is carried, the loss (1,), the norms of the outer
+    gradient (1, parameters)."""
     micro = stepping.micro
     builder = GraphBuilder()
     own = [builder.input(spec) for spec in micro.graph.inputs[: len(micro.carried)]]
     momentum = builder.input(micro.graph.inputs[0])
     given = [[builder.input(spec) for _ in range(shards)] for spec in local.output_specs()]
     losses, levels, units, *written = given
+    for spec, group in zip(local.output_specs()[1:3], (levels, units), strict=True):
+        group += [builder.input(spec) for _ in range(late)]
     count = builder.spec(momentum).count
     moved = [_unpacked(builder, *pair, count) for pair in zip(levels, units, strict=True)]
-    slope = _mean(builder, _clipped(builder, moved))
+    clipped = _clipped(builder, moved, shards)
+    slope = _mean(builder, clipped[:shards], clipped[shards:], outer.late)
     loss = scaled(builder, added(builder, losses), shards)
     norms = norms_of(builder, slope, stepping.parameters)
     sane = finite(builder, loss, norms)
@@ -161,16 +178,15 @@ def outer_graph(stepping: Stepping, local: Graph, shards: int, outer: Outer) -> 
     return builder.build([*carried, loss, norms])
 
 
-def _clipped(builder: GraphBuilder, moved: Sequence[int]) -> list[int]:
-    """Each scaled down to `CLIP` times the middle one's norm."""
-    if len(moved) < 3:
+def _clipped(builder: GraphBuilder, moved: Sequence[int], shards: int) -> list[int]:
+    """Each scaled down to `CLIP` times the middle norm of the first `shards`."""
+    if shards < 3:
         return list(moved)
     norms = []
     for one in moved:
         square = reduced(builder, "sum", call(builder, "mul", one, one), (0,))
         norms.append(reshaped(builder, call(builder, "sqrt", square), (1,)))
-    ordered = _sorted(builder, norms)
-    middle = ordered[(len(ordered) - 1) // 2]
+    middle = _sorted(builder, norms[:shards])[(shards - 1) // 2]
     unit, found = number(builder, 1.0), []
     for one, norm in zip(moved, norms, strict=True):
         factor = formula(
@@ -202,16 +218,44 @@ def _sorted(builder: GraphBuilder, values: Sequence[int]) -> list[int]:
     return found
 
 
-def _mean(builder: GraphBuilder, moved: Sequence[int]) -> int:
-    """Their mean; from `TRIMMED` on without the largest and the smallest of each number."""
-    total = added(builder, moved)
-    if len(moved) < TRIMMED:
-        return scaled(builder, total, len(moved))
-    least, most = moved[0], moved[0]
-    for one in moved[1:]:
-        least, most = call(builder, "min", least, one), call(builder, "max", most, one)
-    kept = formula(builder, [total, least, most], lambda all_, low, high: all_ - low - high)
-    return scaled(builder, kept, len(moved) - 2)
+def _mean(builder: GraphBuilder, moved: Sequence[int], late: Sequence[int], weight: float) -> int:
+    """Their mean; from `TRIMMED` on without the largest and the smallest of each number.
+
+    Late ones count `weight` each; where ends are left out, none of their numbers lies beyond them.
+    """
+    total, count = added(builder, moved), len(moved)
+    if count >= TRIMMED:
+        least, most = moved[0], moved[0]
+        for one in moved[1:]:
+            least, most = call(builder, "min", least, one), call(builder, "max", most, one)
+        total = formula(builder, [total, least, most], lambda all_, low, high: all_ - low - high)
+        count -= 2
+        late = [
+            call(builder, "min", call(builder, "max", one, least), most) for one in late
+        ]  # fmt: skip
+    if not late:
+        return scaled(builder, total, count)
+    whole = count + weight * len(late)
+    return formula(
+        builder, [total, added(builder, late)], lambda one, two: (one + two * weight) / whole
+    )
+
+
+def late_shards(
+    stepping: Stepping, local: Graph, shards: int, outer: Outer, quorum: int,
+    record: tuple[str, ...],
+) -> Lateness:  # fmt: skip
+    """Rounds of so many shards that end with `quorum` of them, where the others are late."""
+
+    # As many graphs as there are numbers of shards in time and late; a run meets few of them.
+    @lru_cache(maxsize=32)
+    def graph(here: int, late: int) -> Graph:
+        return outer_graph(stepping, local, here, outer, late)
+
+    def step(here: tuple[int, ...], late: tuple[int, ...]) -> Item:
+        return _outer_step(stepping.micro, local, graph(len(here), len(late)), here, late)
+
+    return Lateness(quorum, step, graph(shards, shards - quorum), record)
 
 
 def local_round(micro: MicroBatch, local: Graph, outer: Graph, shards: int) -> tuple[Item, ...]:
@@ -229,11 +273,19 @@ def local_round(micro: MicroBatch, local: Graph, outer: Graph, shards: int) -> t
               for one, spec in zip(micro.fixed, fixed, strict=True)),
         ]  # fmt: skip
         items.append(Item(local, tuple(sources), 1))
-    given = len(local.outputs)
+    items.append(_outer_step(micro, local, outer, range(shards), ()))
+    return tuple(items)
+
+
+def _outer_step(
+    micro: MicroBatch, local: Graph, outer: Graph, here: Sequence[int], late: Sequence[int]
+) -> Item:
+    """The outer step on shards of its round and on late ones of the round before."""
+    count = len(micro.carried)
     ends = [
         *(Source("carried", one) for one in range(count + 1)),
-        *(Source("item", shard, slot) for slot in range(given) for shard in range(shards)),
+        *(Source("item", shard, slot) for slot in range(len(local.outputs)) for shard in here),
+        *(Source("earlier", shard, slot) for slot in (1, 2) for shard in late),
     ]
     series = (*(None for _ in range(count + 1)), 0, 1)
-    items.append(Item(outer, tuple(ends), STEP_AFFINITY, series, tuple(range(count + 1))))
-    return tuple(items)
+    return Item(outer, tuple(ends), STEP_AFFINITY, series, tuple(range(count + 1)))

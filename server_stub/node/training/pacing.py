@@ -7,7 +7,6 @@ choice travels back to the client and comes again with the training, which keeps
 from __future__ import annotations
 
 import asyncio
-from typing import Final
 
 from gpugoblin.errors import GraphError
 from gpugoblin.graph import cost
@@ -21,15 +20,12 @@ from server_stub.node.estimate import GUESSED_FLOPS_PER_S
 from server_stub.node.executors.base import Fleet
 from server_stub.node.node import Node
 from server_stub.node.state import links
-from server_stub.node.state.links import Link
+from server_stub.node.state.links import ASSUMED, Link
 from server_stub.node.state.rates import CLAIM_BYTES_PER_S
 from server_stub.node.training import building, submission
 from server_stub.node.training.local_rounds import local_graph
 
-__all__ = ["ASSUMED", "choose", "pace"]
-
-ASSUMED: Final = Link(0, 0.2, 12.5e6, 0.0)
-"""Volunteers of whom nothing is known: 100 Mbit/s, and four exchanges of 50 ms."""
+__all__ = ["choose", "pace"]
 
 
 async def pace(node: Node, owner: str, message: LocalStepsAsk) -> ChosenSteps:

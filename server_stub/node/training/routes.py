@@ -172,6 +172,7 @@ def _round(tx: Tx, row: rows.TrainingRow, plan: RoundsPlan, turn: int) -> RoundR
         " where t.job = ? and t.number between ? and ?",
         (row.job, first, last),
     )
+    in_time = rows.records(tx, row.job, turn, 1).get(turn, "") if plan.lateness else ""
     lost = [lease for lease in leases if lease[2] in ("expired", "abandoned", "late", "rejected")]
     return RoundRow(
         step=row.first_step + turn,
@@ -186,4 +187,5 @@ def _round(tx: Tx, row: rows.TrainingRow, plan: RoundsPlan, turn: int) -> RoundR
         began_s=min((lease[3] for lease in leases), default=0.0),
         ended_s=max((task[3] for task in tasks), default=0.0),
         local_steps=plan.span,
+        in_time=in_time,
     )

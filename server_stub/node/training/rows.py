@@ -1,8 +1,8 @@
 """The rows of trainings: how far each is, and which weights are kept.
 
-Owns: tables `training` and `checkpoint`. A round counts as done in the transaction that uses its
-step, which also takes hold of the new weights and lets go of older ones: at every moment the newest
-verified weights are here, whatever dies. Must not: read a number of a tensor.
+Owns: tables `training`, `checkpoint` and `arrival`. A round counts as done in the transaction that
+uses its step, which also takes hold of the new weights and lets go of older ones: at every moment
+the newest verified weights are here, whatever dies. Must not: read a number of a tensor.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ __all__ = [
     "end_early",
     "forget",
     "load",
+    "note_record",
+    "records",
     "running",
     "seen",
     "used",
@@ -194,8 +196,25 @@ def carried_blobs(tx: Tx, job: str, version: int) -> list[str]:
     return [row[0] for row in rows]
 
 
+def note_record(step: Step, job: str, turn: int, in_time: str) -> None:
+    """A round ends with these shards: the record that its step, and the next one's, follow from."""
+    step.tx.change(
+        "insert into arrival values(?, ?, ?, ?)", (job, turn, in_time, step.now_s)
+    )  # fmt: skip
+
+
+def records(tx: Tx, job: str, first: int = 0, count: int = -1) -> dict[int, str]:
+    """What was in time in rounds that have ended, from round `first` on; -1: all of them."""
+    rows = tx.rows(
+        "select round, in_time from arrival where job = ? and round >= ? order by round limit ?",
+        (job, first, count),
+    )
+    return dict(rows)
+
+
 def forget(step: Step, job: str) -> None:
     """The job is deleted: its weights go."""
     for version in versions(step.tx, job):
         _let_go(step, job, version)
+    step.tx.change("delete from arrival where job = ?", (job,))
     step.tx.change("delete from training where job = ?", (job,))

@@ -91,6 +91,29 @@ ROUNDS: dict[str, Any] = {
 }  # fmt: skip
 
 
+LATE: dict[str, Any] = {"late": 0.5}
+
+
+def test_a_run_goes_as_the_record_of_another_says(lab: gg.Session) -> None:
+    whole = trained(8, name="whole", **ROUNDS).wait(timeout=60)
+    masks = ("110", "011", "111", "111")
+    run = trained(8, name="late", record=masks, **ROUNDS, **LATE).wait(timeout=60)
+    assert run.record() == masks
+    assert not np.array_equal(run.losses[1:], whole.losses[1:])
+    again = trained(8, name="again", record=run, **ROUNDS, **LATE).wait(timeout=60)
+    assert np.array_equal(again.losses, run.losses)
+    for name, array in again.weights().named().items():
+        assert np.array_equal(array, run.weights().named()[name])
+    assert "late" in str(run.table())
+    assert whole.record() == ()
+    told = dict(run.certificate().rows())["late shards"]
+    assert told.startswith("2 rounds ended without some; ")
+    assert told == dict(again.certificate().rows())["late shards"]
+    assert "late shards" not in dict(whole.certificate().rows())
+    free = trained(8, name="free", **ROUNDS, **LATE).wait(timeout=60)
+    assert len(free.record()) == 4
+
+
 def test_rounds_of_local_steps_go_on_bit_for_bit(
     lab: gg.Session, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -178,6 +201,9 @@ def test_cancelling_keeps_the_weights(lab: gg.Session) -> None:
         ({"batch": 41}, "training_refused"),
         ({"micro_batch": 3}, "training_refused"),
         ({"patience": 2}, "training_refused"),
+        ({"checkpoint_every": 7}, "training_refused"),
+        ({"checkpoint_every": -1}, "option_refused"),
+        ({**ROUNDS, "steps": 8, "checkpoint_every": 8}, "training_refused"),
         ({"evaluate_every": 2}, "training_refused"),
         ({"shards": 4}, "training_refused"),
         ({"loss": squares}, "training_refused"),
@@ -192,6 +218,17 @@ def test_cancelling_keeps_the_weights(lab: gg.Session) -> None:
         ({**ROUNDS, "steps": 5}, "training_refused"),
         ({**ROUNDS, "micro_batch": 2}, "training_refused"),
         ({**ROUNDS, "numeric_class": "float32"}, "training_refused"),
+        ({"late": 0.5}, "training_refused"),
+        ({"quorum": 2}, "training_refused"),
+        ({**ROUNDS, "quorum": 2}, "training_refused"),
+        ({**ROUNDS, "record": ("111",) * 3}, "training_refused"),
+        *(({**ROUNDS, "late": late}, "training_refused") for late in (0, 1.5, "often", True)),
+        *(({**ROUNDS, **LATE, "quorum": many}, "training_refused") for many in (0, 4, 1.0)),
+        ({**ROUNDS, **LATE, "shards": 1}, "training_refused"),
+        ({**ROUNDS, **LATE, "record": ()}, "training_refused"),
+        ({**ROUNDS, **LATE, "record": ("111",) * 2}, "training_refused"),
+        ({**ROUNDS, **LATE, "record": ("111", "11", "111")}, "training_refused"),
+        ({**ROUNDS, **LATE, "record": ("111", "112", "111")}, "training_refused"),
         ({"data": (MODEL.data[0], MODEL.data[1][:-1])}, "data_malformed"),
         ({"data": ()}, "data_malformed"),
         ({"data": (MODEL.data[0], np.full(40, np.nan, np.float32))}, "data_not_finite"),

@@ -13,7 +13,7 @@ from gpugoblin.errors import NodeError
 from gpugoblin.wire.messages.lease import Exchange
 from server_stub.node.executors.grid import GridExecutor
 from server_stub.node.settings import parse
-from server_stub.node.state import rates
+from server_stub.node.state import links, rates
 from server_stub.node.state.words import Rules, Step
 from server_stub.node.store.sqlite import SqliteTx
 from server_stub.node.work import Fold
@@ -26,6 +26,7 @@ from tests.helpers.lab import (
     work_until,
 )
 from tests.simulation.world import CAPABILITIES, World, party
+from tests.unit.server_stub.node.state.test_links import came
 from tests.unit.server_stub.node.state.test_rates import verified
 
 __all__: list[str] = []
@@ -75,7 +76,7 @@ def test_plans_are_for_what_most_devices_can_take(world: World) -> None:
     assert fleet.engines == 8
     assert fleet.memory_bytes == 3 << 30
     assert fleet.slot_bytes == 3 << 24
-    assert (fleet.flops_per_s, fleet.bytes_per_s) == (16.0, 24.0)
+    assert (fleet.flops_per_s, fleet.bytes_per_s) == (16.0, 8 * links.ASSUMED.bytes_per_s)
 
 
 def test_devices_that_lack_a_dtype_do_not_count(world: World) -> None:
@@ -91,9 +92,10 @@ def test_devices_that_lack_a_dtype_do_not_count(world: World) -> None:
 def test_the_word_of_one_device_does_not_steer_an_estimate(world: World) -> None:
     device(world, "boaster", 1 << 30, 1 << 24, world.now_s)
     world.connection.execute("update device set flops_per_s = 1e18, bytes_per_s = 1e18")
+    # Of the link nothing is believed: what a device names is its memory's rate.
     fleet = asyncio.run(GridExecutor(Host(world)).capabilities())
     assert fleet.flops_per_s == rates.CLAIM_FLOPS_PER_S
-    assert fleet.bytes_per_s == rates.CLAIM_BYTES_PER_S
+    assert fleet.bytes_per_s == links.ASSUMED.bytes_per_s
     device(world, "measured", 1 << 30, 1 << 24, world.now_s)
     verified(world, "measured", 10**10, 100.0, 102.0)
     fleet = asyncio.run(GridExecutor(Host(world)).capabilities())
@@ -101,6 +103,18 @@ def test_the_word_of_one_device_does_not_steer_an_estimate(world: World) -> None
     verified(world, "boaster", 10**10, 100.0, 110.0)
     fleet = asyncio.run(GridExecutor(Host(world)).capabilities())
     assert fleet.flops_per_s == 6e9
+
+
+def test_the_links_of_a_fleet_are_those_that_were_measured(world: World) -> None:
+    """An estimate over links counted the rate of the devices' memory."""
+    for key in ("d", "e"):
+        device(world, key, 1 << 30, 1 << 24, world.now_s)
+    world.connection.execute("update device set bytes_per_s = 1e12")
+    for number in range(links.LEAST_SAMPLES):
+        nbytes = 1_000_000 * (1 + number % 2)
+        came(world, "d", nbytes, 0.3 + nbytes / 4e6, 100.0 * number)
+    fleet = asyncio.run(GridExecutor(Host(world)).capabilities())
+    assert fleet.bytes_per_s == pytest.approx(2 * 4e6)
 
 
 @pytest.mark.parametrize("honest", [1, 8])

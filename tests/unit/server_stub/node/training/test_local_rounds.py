@@ -15,9 +15,10 @@ from gpugoblin.ids import ArrayId
 from gpugoblin.optim.adam import AdamW
 from gpugoblin.optim.sgd import SGD
 from gpugoblin.optim.step import Optimizer
+from gpugoblin.plan.arrivals import Decided
 from gpugoblin.plan.microbatches import micro_batch
 from gpugoblin.plan.spec import ArrayRegion
-from gpugoblin.wire.messages.training import LocalRounds
+from gpugoblin.wire.messages.training import LateShards, LocalRounds
 from server_stub.node.training.building import ArraySpecs, make_plan
 from server_stub.node.training.local_rounds import (
     BLOCK,
@@ -82,19 +83,23 @@ def test_the_state_begins_anew_and_the_rate_goes_on() -> None:
 
 
 def outer(
-    given: list[Array], weights: Array, momentum: Array, losses: list[float] | None = None
-) -> list[Array]:
-    """The outer step on what shards moved by, which is a multiple of 1/127 of the largest."""
+    given: list[Array], weights: Array, momentum: Array, losses: list[float] | None = None,
+    late: int = 0,
+) -> list[Array]:  # fmt: skip
+    """The outer step on what shards moved by, which is a multiple of 1/127 of the largest; the last
+    `late` of them are late ones."""
     local = local_graph(stepping(SGD(0.01)), STEPS)
-    graph = outer_graph(stepping(SGD(0.01)), local, len(given), OUTER)
+    graph = outer_graph(stepping(SGD(0.01)), local, len(given) - late, OUTER, late)
     units = [np.full((1, 1), np.abs(one).max() / LEVELS or 1, np.float32) for one in given]
     levels = []
     for one, unit in zip(given, units, strict=True):
         table = np.zeros((1, BLOCK), np.int8)
         table[0, :4] = np.rint(one / unit[0, 0])
         levels.append(table)
-    told = [np.array([one], np.float32) for one in losses or [1.0] * len(given)]
-    return list(interpret(graph, [weights, momentum, *told, *levels, *units]))
+    told = [np.array([one], np.float32) for one in losses or [1.0] * (len(given) - late)]
+    here = len(given) - late
+    rows = [*levels[:here], *units[:here], *levels[here:], *units[here:]]
+    return list(interpret(graph, [weights, momentum, *told, *rows]))
 
 
 @given(shards=st.integers(1, 7), seed=st.integers(0, 99), reach=st.sampled_from([1e-3, 1.0, 1e3]))
@@ -122,6 +127,44 @@ def test_the_outer_step_is_nesterovs_on_the_trimmed_mean(
     np.testing.assert_allclose(after, weights - step, rtol=1e-4, atol=1e-4 * reach)
     assert loss[0] == 1.0
     assert norms.shape == (1, 2)
+
+
+@given(
+    here=st.integers(1, 7), late=st.integers(1, 4), seed=st.integers(0, 99),
+    far=st.sampled_from([1.0, 30.0]),
+)  # fmt: skip
+@settings(max_examples=20, deadline=None)
+def test_late_shards_count_less_and_no_more_than_the_others_reach(
+    here: int, late: int, seed: int, far: float
+) -> None:
+    rng = np.random.default_rng(seed)
+    levels = rng.integers(-126, 127, (here + late, 4)).astype(np.float32)
+    levels[:, 0] = 127
+    levels[here:] *= np.float32(far)
+    given = [one / np.float32(127) for one in levels]
+    weights, momentum = (rng.standard_normal(4).astype(np.float32) for _ in range(2))
+    after, heavy, loss, _ = outer(given, weights, momentum, late=late)
+    moved = np.array(given, np.float64)
+    size = np.linalg.norm(moved, axis=1)
+    if here >= 3:
+        moved *= np.minimum(1, CLIP * np.sort(size[:here])[(here - 1) // 2] / size)[:, None]
+    own, other, count = moved[:here], moved[here:], here
+    if here >= 5:
+        other = np.clip(other, own.min(0), own.max(0))
+        own, count = np.sort(own, axis=0)[1:-1], here - 2
+    mean = (own.sum(0) + OUTER.late * other.sum(0)) / (count + OUTER.late * late)
+    expected = OUTER.momentum * momentum + mean
+    np.testing.assert_allclose(heavy, expected, rtol=1e-4, atol=1e-4 * far)
+    step = OUTER.rate * (mean + OUTER.momentum * expected)
+    np.testing.assert_allclose(after, weights - step, rtol=1e-4, atol=1e-4 * far)
+    assert loss[0] == 1.0
+
+
+@pytest.mark.slow
+def test_the_largest_step_with_late_shards_is_one_task() -> None:
+    given = [np.full(4, 1.0 + shard, np.float32) for shard in range(256 + 127)]
+    zeros = np.zeros(4, np.float32)
+    assert np.isfinite(outer(given, zeros, zeros, late=127)[0]).all()
 
 
 def test_as_many_shards_as_may_be_asked_for_are_one_task() -> None:
@@ -190,6 +233,45 @@ def test_rounds_learn_every_example_once_and_have_one_result_in_class_exact() ->
             assert task.weight_version == index // plan.round_tasks
     assert losses[-1] < losses[0] / 10
     assert sorted(read[:48]) == list(range(48))
+
+
+def test_steps_with_late_shards_are_exact_and_fit_the_plans_bound() -> None:
+    late = LateShards(2, 0.5, ("1101", "0111", "1111", "1100", "1111"))
+    plan = make_plan(message(local=LocalRounds(STEPS, SHARDS, late=late)), SPECS)
+    assert plan.lateness is not None
+    assert [not_exact(graph) for graph in plan.graphs()] == [None] * 3
+    most = plan.summary().memory_bound_bytes
+    masks = dict(enumerate(late.record))
+    found = Decided(plan, masks, 0)
+    assert found.count == plan.count == 5 * (SHARDS + 1)
+    for turn, mask in masks.items():
+        task = found.task(plan.step_task(turn))
+        assert task.memory_bound_bytes <= most
+        assert task.weight_version == turn
+        behind = [shard for shard in range(SHARDS) if turn and masks[turn - 1][shard] == "0"]
+        first = plan.first_task(turn)
+        read = {first + shard for shard in range(SHARDS) if mask[shard] == "1"}
+        read |= {plan.first_task(turn - 1) + shard for shard in behind} if turn else set()
+        # Weights and momentum of the step before.
+        assert set(task.depends_on) == read | ({first - 1} if turn else set())
+        assert len(task.inputs) == 2 + 3 * mask.count("1") + 2 * len(behind)
+
+
+@pytest.mark.parametrize(
+    ("late", "told"),
+    [
+        (LateShards(5), "a quorum of 5 of 4 shards"),
+        (LateShards(2, 0.5, ("1111",)), "1 rounds, the training 5"),
+        (LateShards(3, 0.5, ("1100", *["1111"] * 4)), "3 to 4 shards in time"),
+        (LateShards(2, 0.5, ("11111", *["1111"] * 4)), "2 to 4 shards in time"),
+        (LateShards(2, 0.5, (*["1111"] * 4, "1110")), "last round"),
+    ],
+)
+def test_late_shards_that_cannot_be_are_refused(late: LateShards, told: str) -> None:
+    with pytest.raises(PlanError) as caught:
+        make_plan(message(local=LocalRounds(STEPS, SHARDS, late=late)), SPECS)
+    assert caught.value.code == "training_malformed"
+    assert told in caught.value.what
 
 
 def test_a_batch_is_that_of_a_round() -> None:

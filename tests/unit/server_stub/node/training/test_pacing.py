@@ -15,11 +15,11 @@ from gpugoblin.optim.words import words_of
 from gpugoblin.plan.microbatches import micro_batch
 from gpugoblin.wire.messages.training import ChosenSteps, GraphSlot, LocalStepsAsk, NamedTensor
 from server_stub.node.executors.base import Fleet
-from server_stub.node.state.links import Link
+from server_stub.node.state.links import ASSUMED, Link
 from server_stub.node.training import pacing
 from server_stub.node.training.building import alone
 from server_stub.node.training.local_rounds import local_graph
-from server_stub.node.training.pacing import ASSUMED, choose
+from server_stub.node.training.pacing import choose
 from tests.helpers.lab import Lab, refused
 from tests.helpers.node import LabNode
 from tests.helpers.trainings import SLOTS, linear_loss
