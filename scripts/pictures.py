@@ -1,33 +1,45 @@
-"""Makes the pictures of the window that the docs show, from recordings of an agent.
+"""Makes the pictures of the window that the docs show, before a real agent that computes.
 
     .venv/bin/python scripts/pictures.py [FOLDER]
 
-Owns: which pages are shown. They are drawn without a screen, light and dark.
+Owns: which pages are shown. A coordinator, a lab and an agent run on this machine, and the lab's
+work is computed while the pictures are taken; only the page History is shown before a recording,
+since two weeks cannot be waited for. They are drawn without a screen, light and dark.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from PySide6.QtCore import Qt
-from PySide6.QtGui import QColor, QPalette
+import numpy as np
+from PySide6.QtGui import QPalette
 from PySide6.QtWidgets import QApplication
 
+import gpugoblin as gg
+from app.control.messages import CardItem
+from app.main import listens_at
 from app.ui.firstrun.progress import DONE, Progress
+from app.ui.notify import Budget
 from app.ui.program import Program, Setup
+from tests.helpers.looks import dark_palette, settle
+from tests.helpers.network import Network
 from tests.helpers.served_agent import ServedAgent
 
 DOCS = Path(__file__).resolve().parent.parent / "docs" / "contributor"
-PICTURES = (("now", "light"), ("when", "light"), ("history", "dark"))
+PICTURES = (("now", "light"), ("when", "light"))
+RECORDED = (("history", "dark"),)
+SIDE = 6000
+WORK_S = 60.0
 STEP = 2
-SETTLE_S = 1.5
 WIDTH, HEIGHT = 900, 640
 
 
@@ -36,53 +48,66 @@ def main() -> int:
     folder.mkdir(parents=True, exist_ok=True)
     application = QApplication([])
     application.setStyle("Fusion")
-    with (
-        tempfile.TemporaryDirectory() as base,
-        ServedAgent("desktop", Path(base) / "control") as served,
-    ):
-        for number in range(1, STEP + 1):
-            served.step(number)
-        progress = Progress(Path(base) / "first-run")
-        progress.keep(DONE)
-        program = Program(
-            application, Setup(served.directory, None, False, "gpugoblin app", progress)
-        )
-        program.begin()
-        window = program.open()
-        window.resize(WIDTH, HEIGHT)
-        for page, scheme in PICTURES:
-            application.setPalette(dark_palette() if scheme == "dark" else QPalette())
-            window.open_page(page)
-            settle(application)
-            target = folder / f"window-{page}.png"
-            window.grab().save(str(target))
-            print(target.name)
-        window.hide()
-        program._end()
+    with tempfile.TemporaryDirectory(prefix="gg-") as base:
+        root = Path(base)
+        with Network(root / "network", {"desk": "ann"}, lab_name="tides") as network:
+            directory = listens_at(network.root / "desk.toml")
+            with working(network):
+                take(application, directory, root, folder, PICTURES)
+        with ServedAgent("desktop", root / "control") as served:
+            for number in range(1, STEP + 1):
+                served.step(number)
+            take(application, served.directory, root, folder, RECORDED)
     return 0
 
 
-def settle(application: QApplication, duration_s: float = SETTLE_S) -> None:
-    """Lets Qt run for a while."""
-    end_s = time.monotonic() + duration_s
-    while time.monotonic() < end_s:
-        application.processEvents()
-        time.sleep(0.01)
+def take(
+    application: QApplication,
+    directory: Path,
+    base: Path,
+    folder: Path,
+    pictures: tuple[tuple[str, str], ...],
+) -> None:
+    """Takes pictures of the window before the agent of a control directory."""
+    progress = Progress(base / "first-run")
+    progress.keep(DONE)
+    setup = Setup(directory, None, False, "gpugoblin app", progress, Budget(base / "told"))
+    program = Program(application, setup)
+    program.begin()
+    window = program.open()
+    window.resize(WIDTH, HEIGHT)
+    end_s = time.monotonic() + WORK_S
+    while not any(
+        isinstance(one, CardItem) and one.done > 0 and one.doing == "computing"
+        for one in program.link.items.values()
+    ):
+        settle(application, 0.05)
+        if time.monotonic() > end_s:
+            raise TimeoutError("no card computes")
+    for page, scheme in pictures:
+        application.setPalette(dark_palette() if scheme == "dark" else QPalette())
+        window.open_page(page)
+        settle(application)
+        target = folder / f"window-{page}.png"
+        window.grab().save(str(target))
+        print(target.name)
+    window.hide()
+    program._end()
 
 
-def dark_palette() -> QPalette:
-    """The colours of a dark desktop, as Fusion has them."""
-    roles = QPalette.ColorRole
-    palette = QPalette()
-    for role, colour in (
-        (roles.Window, "#1f2326"), (roles.WindowText, "#e8e8e8"), (roles.Base, "#16191b"),
-        (roles.AlternateBase, "#2a2f33"), (roles.Text, "#e8e8e8"), (roles.Button, "#2c3135"),
-        (roles.ButtonText, "#e8e8e8"), (roles.Highlight, "#3d8fd1"), (roles.Mid, "#454b50"),
-        (roles.HighlightedText, "#ffffff"), (roles.PlaceholderText, "#9aa0a6"),
-    ):  # fmt: skip
-        palette.setColor(role, QColor(colour))
-    palette.setColor(roles.Dark, QColor(Qt.GlobalColor.black))
-    return palette
+@contextlib.contextmanager
+def working(network: Network) -> Iterator[None]:
+    """A lab whose user wants a large product, which the agent of this machine computes."""
+    client = network.root / "client.toml"
+    client.write_text(f'node = "unix:{network.node_socket}"\nnode_key = "{network.node_key}"\n')
+    draws = np.random.default_rng(7)
+    with gg.connect(config=client):
+        left, right = (draws.standard_normal((SIDE, SIDE), dtype=np.float32) for _ in range(2))
+        job = gg.save([gg.array(left) @ gg.array(right)], name="tides", executor="grid", force=True)
+        try:
+            yield
+        finally:
+            job.cancel()
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""What the agent says to the coordinator: enrolment by code, and contacts.
+"""What the agent says to the coordinator: enrolment by code, contacts, the account's machines.
 
-Owns: these two dialogues. Must not: decide when; keep anything. Both block: they run on a lane.
+Owns: these dialogues. Must not: decide when; keep anything. All block: they run on a lane.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from app.agent.link import Link
 from gpugoblin.errors import AgentError, WireError
 from gpugoblin.ids import AskId, DeviceId, EnrolmentId
 from gpugoblin.wire.codec import decode, encode, message_type
+from gpugoblin.wire.messages.account import Machines, MachinesReply
 from gpugoblin.wire.messages.contact import Contact, ContactReply
 from gpugoblin.wire.messages.enrol import (
     EnrolCode,
@@ -25,7 +26,7 @@ from gpugoblin.wire.messages.enrol import (
 )
 from gpugoblin.wire.signing import fingerprint
 
-__all__ = ["contact", "enrol", "enrol_code", "enrol_mail"]
+__all__ = ["contact", "enrol", "enrol_code", "enrol_mail", "machines"]
 
 SLOW_DOWN_S: Final = 5.0
 """What `slow_down` adds to the interval (RFC 8628, section 3.5)."""
@@ -125,6 +126,19 @@ def enrol_code(link: Link, enrolment: EnrolmentId, ask: AskId, code: str) -> Dev
         max_bytes=message_type(EnrolCodeReply).max_bytes,
     )
     return decode(EnrolCodeReply, answer).device
+
+
+def machines(link: Link) -> MachinesReply:
+    """The machines of the account that this device belongs to.
+
+    Raises:
+        AgentError, WireError: as `contact`.
+    """
+    data = link.call(
+        "POST", "/v1/account/machines", encode(Machines()),
+        max_bytes=message_type(MachinesReply).max_bytes,
+    )  # fmt: skip
+    return decode(MachinesReply, data)
 
 
 def _poll(link: Link, started: EnrolStartReply) -> EnrolPollReply:

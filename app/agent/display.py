@@ -82,6 +82,7 @@ def shown_items(agent: Seen) -> tuple[Item, ...]:
         {card.card: card for card in snapshot.cards},
         lambda card: heat_limits(agent.owner.choices.of(card)),
         lambda card: cap_of(agent.owner.choices.of(card), card),
+        agent.network.offers,
     )
     probes = probe_items(agent.around.board.reports.values())
     return (*shown, *probes, *agent.speech.notices)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, Protocol
 
+from app.agent import coordinator
 from app.agent.display import Seen, own_findings
 from app.agent.doctor import about_cards, about_host, as_found, examine
 from app.agent.enrolment import coordinator_peer
@@ -26,6 +27,9 @@ from app.control.messages import (
     HistoryIs,
     Logs,
     LogsAre,
+    MachineItem,
+    Machines,
+    MachinesAre,
     Pause,
     Preview,
     PreviewIs,
@@ -128,6 +132,8 @@ class Handlers:
         if isinstance(request, SigninCode):
             await agent.joining.finish_signin(request.code)
             return Accepted(request.request, "", True)
+        if isinstance(request, Machines):
+            return await self._machines(request.request)
         if isinstance(request, Preview):
             return self._preview(request)
         if isinstance(request, SelfTest):
@@ -137,6 +143,23 @@ class Handlers:
                 shown.level, shown.is_fresh,
             )  # fmt: skip
         raise AgentError("control_malformed", reason=f"{type(request).__name__} comes once")
+
+    async def _machines(self, request: int) -> MachinesAre:
+        """None as long as this device belongs to no account."""
+        own = fingerprint(public_key_bytes(self._agent.key))
+        if not self._agent.joining.is_enrolled:
+            return MachinesAre(request, ())
+        reply = await self._agent.joining.ask(coordinator.machines)
+        return MachinesAre(
+            request,
+            tuple(
+                MachineItem(
+                    one.fingerprint, one.fingerprint == own, one.created_s, one.seen_s,
+                    one.is_revoked, one.cards, one.credits,
+                )
+                for one in reply.machines
+            ),
+        )  # fmt: skip
 
     def _history(self, request: History) -> HistoryIs:
         books = self._agent.around.books.history

@@ -11,7 +11,7 @@ from typing import Literal
 import msgspec
 
 from app.agent.fleet import Card
-from app.agent.model import CardState, Model
+from app.agent.model import CardState, GrantState, Model
 from app.agent.network import Totals
 from app.control.messages import (
     AgentItem,
@@ -27,6 +27,8 @@ from app.control.messages import (
 from app.policy.combine import CardRuling
 from app.policy.snapshot import CardFacts
 from app.probes.board import Report
+from gpugoblin.ids import GrantId
+from gpugoblin.wire.messages.contact import GrantOffer
 
 __all__ = ["Facts", "items", "probe_items", "reason_items"]
 
@@ -64,6 +66,7 @@ def items(
     seen: Mapping[int, CardFacts] | None = None,
     limits: Callable[[CardFacts], Mapping[str, float]] = lambda _: {},
     caps: Callable[[CardFacts], int] = lambda _: 0,
+    offers: Mapping[GrantId, GrantOffer] | None = None,
 ) -> tuple[Item, ...]:
     """Everything there is to see of the machine, the agent first.
 
@@ -71,6 +74,7 @@ def items(
         seen: what the probes say of the cards, by number.
         limits: at which temperature each part of a card stops.
         caps: how many watts a card may draw; 0 for no limit.
+        offers: as the coordinator made them: they name the labs.
     """
     told = seen or {}
     offset_s = facts.wall_minus_monotonic_s
@@ -98,7 +102,8 @@ def items(
         shown.append(item)
     for grant in model.grants.values():
         until_s = round(grant.until_s + offset_s, 1)
-        shown.append(GrantItem(grant.grant, grant.lab, grant.card, until_s))
+        name, words = _public(offers, grant)
+        shown.append(GrantItem(grant.grant, grant.lab, grant.card, until_s, name, words))
     for lease in model.leases.values():
         shown.append(LeaseItem(lease.lease, lease.card, lease.stage))
     shown.append(
@@ -114,6 +119,18 @@ def items(
         )
     )
     return tuple(shown)
+
+
+def _public(offers: Mapping[GrantId, GrantOffer] | None, grant: GrantState) -> tuple[str, str]:
+    """A lab's name and words, without what could move a reader's cursor."""
+    offer = (offers or {}).get(grant.grant)
+    if offer is None:
+        return "", ""
+    return offer.lab_name or "", _plain(offer.lab_words)
+
+
+def _plain(text: str) -> str:
+    return "".join(filter(str.isprintable, " ".join(text.split())))
 
 
 def _with_facts(

@@ -38,6 +38,9 @@ from app.control.messages import (
     HistoryRow,
     Logs,
     LogsAre,
+    MachineItem,
+    Machines,
+    MachinesAre,
     Pause,
     Preview,
     PreviewIs,
@@ -215,6 +218,8 @@ class FakeAgent:
                 return self._preview(request)
             case SelfTest():
                 return self._self_test(request)
+            case Machines():
+                return self._machines(request.request)
             case History():
                 return self._history(request)
             case Logs():
@@ -256,6 +261,17 @@ class FakeAgent:
             self.items["agent"] = msgspec.structs.replace(agent, state="working", user_code="")
         self._show()
         return Accepted(request.request, "", True)
+
+    def _machines(self, request: int) -> MachinesAre:
+        agent = self.items.get("agent")
+        if not isinstance(agent, AgentItem) or agent.state == "not_enrolled":
+            return MachinesAre(request, ())
+        day_s = 86_400.0
+        return MachinesAre(request, (
+            MachineItem(agent.fingerprint, True, agent.since_s, agent.since_s, False, 2, 1834.5),
+            MachineItem("90c1-44d7-0f2e-5ab8", False, max(0.0, agent.since_s - 90 * day_s),
+                        max(0.0, agent.since_s - day_s), False, 0, 212.0),
+        ))  # fmt: skip
 
     def _cards(self) -> list[CardItem]:
         return [item for item in self.items.values() if isinstance(item, CardItem)]

@@ -157,12 +157,14 @@ class ProbeItem(Tagged, frozen=True):
 
 
 class GrantItem(Tagged, frozen=True):
-    """One grant."""
+    """One grant. `name` and `words`: what the lab says of itself in public; may be empty."""
 
     key: Id
     lab: Id
     card: Number
     until_s: UnixSeconds
+    name: Text = ""
+    words: Text = ""
 
 
 class LeaseItem(Tagged, frozen=True):

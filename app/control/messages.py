@@ -41,6 +41,7 @@ from gpugoblin.errors import AgentError
 
 __all__ = [
     "MAX_LINE_BYTES",
+    "SLOW_VERBS",
     "VERSION",
     "Accepted",
     "AgentItem",
@@ -63,6 +64,9 @@ __all__ = [
     "LogLine",
     "Logs",
     "LogsAre",
+    "MachineItem",
+    "Machines",
+    "MachinesAre",
     "NoticeItem",
     "Pause",
     "Preview",
@@ -230,6 +234,12 @@ class SelfTest(_Message, frozen=True):
     card: Annotated[int, Meta(ge=0, le=63)]
 
 
+class Machines(_Message, frozen=True):
+    """The machines of the owner's account, asked of the coordinator; answered by `MachinesAre`."""
+
+    request: Number
+
+
 class History(_Message, frozen=True):
     """What ran; answered by `HistoryIs`, oldest first, at most `limit` rows.
 
@@ -310,12 +320,16 @@ Request = (
     | SigninCode
     | Preview
     | SelfTest
+    | Machines
     | History
     | Logs
     | Show
     | Doctor
     | SessionReport
 )
+
+SLOW_VERBS: Final = (SelfTest, SigninBegin, SigninCode, Machines, Doctor)
+"""What is answered when it is done, and holds up nothing that comes after it."""
 
 
 # -- from the agent to a program ------------------------------------------------------------
@@ -439,6 +453,31 @@ class SelfTestIs(_Message, frozen=True):
     is_fresh: bool
 
 
+class MachineItem(_Plain, frozen=True):
+    """One machine of the account. `is_this`: the one that was asked.
+
+    Args:
+        seen_s: when it was last in touch; None: never.
+        cards: that work for a lab now.
+        credits: of all its verified work.
+    """
+
+    fingerprint: Id
+    is_this: bool
+    created_s: UnixSeconds
+    seen_s: UnixSeconds | None
+    is_revoked: bool
+    cards: Number
+    credits: float
+
+
+class MachinesAre(_Message, frozen=True):
+    """The latest first, those that were ended last."""
+
+    request: Number
+    machines: Annotated[tuple[MachineItem, ...], Meta(max_length=200)]
+
+
 class HistoryRow(_Plain, frozen=True):
     """A stretch of lending, or the sum of a day.
 
@@ -514,6 +553,7 @@ Answer = (
     | EnrolIs
     | PreviewIs
     | SelfTestIs
+    | MachinesAre
     | HistoryIs
     | LogsAre
     | ShowPage

@@ -46,7 +46,7 @@ def print_status(items: Mapping[str, Item], now_s: float, console: Console | Non
     for item in items.values():
         if isinstance(item, CardItem):
             labs = [
-                _("one until {moment}").format(moment=words.clock_time(each.until_s))
+                _lab(each)
                 for each in items.values()
                 if isinstance(each, GrantItem) and each.card == item.card
             ]
@@ -63,6 +63,13 @@ def print_status(items: Mapping[str, Item], now_s: float, console: Console | Non
     for line in cap_lines(items):
         out.print(line)
     _print_work(out, items)
+
+
+def _lab(grant: GrantItem) -> str:
+    until = words.clock_time(grant.until_s)
+    if not grant.name:
+        return _("one until {moment}").format(moment=until)
+    return _("{lab}, until {when}").format(lab=escape(grant.name), when=until)
 
 
 def _print_agent(out: Console, item: AgentItem, now_s: float) -> None:

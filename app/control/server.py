@@ -24,6 +24,7 @@ from typing import Final
 from app.control.board import Board
 from app.control.messages import (
     MAX_LINE_BYTES,
+    SLOW_VERBS,
     VERSION,
     Accepted,
     Answer,
@@ -34,14 +35,11 @@ from app.control.messages import (
     Preview,
     Refused,
     Request,
-    SelfTest,
     SessionReport,
     SettingsDescribe,
     SettingsGet,
     Show,
     ShowPage,
-    SigninBegin,
-    SigninCode,
     Status,
     Subscribe,
     Welcome,
@@ -63,9 +61,8 @@ READ_VERBS: Final = (
 """What those may ask who may only read, and tell of their own session. Logs are not among them:
 they may name programs."""
 
-SLOW_VERBS: Final = (SelfTest, SigninBegin, SigninCode, Doctor)
 MAX_SLOW: Final = 4
-"""So many of them a connection; the next request waits for one to be done."""
+"""So many of `SLOW_VERBS` a connection; the next request waits for one to be done."""
 
 Sessions = Callable[[int, int, SessionReport | None], None]
 """Takes a connection's number, its user id, and what is seen there; None when it has ended."""

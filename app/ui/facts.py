@@ -11,7 +11,15 @@ from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 from app.control import words
-from app.control.messages import AgentItem, CardItem, Item, NoticeItem, TotalsItem
+from app.control.messages import (
+    AgentItem,
+    CardItem,
+    GrantItem,
+    Item,
+    MachineItem,
+    NoticeItem,
+    TotalsItem,
+)
 from app.control.retold import fields_retold
 from app.control.texts import _
 from gpugoblin.units import format_bytes, format_flops
@@ -23,6 +31,8 @@ __all__ = [
     "card_name",
     "card_view",
     "cards_of",
+    "labs_of",
+    "machine_line",
     "notice_line",
     "overview",
     "totals_line",
@@ -50,6 +60,7 @@ class CardView:
     Args:
         facts: pairs of a name and a value: temperature, memory, power, speed.
         load: of its memory, 0 to 1, where known.
+        about: what the lab says in public of its work; may be empty.
     """
 
     card: int
@@ -61,6 +72,16 @@ class CardView:
     facts: tuple[tuple[str, str], ...]
     load: float | None
     is_paused: bool
+    about: str = ""
+
+
+def labs_of(items: Mapping[str, Item]) -> dict[str, tuple[str, str]]:
+    """Name and public words of the labs that have a grant now; one without a name is its id."""
+    found: dict[str, tuple[str, str]] = {}
+    for item in items.values():
+        if isinstance(item, GrantItem) and (item.lab not in found or item.name):
+            found[item.lab] = (item.name or item.lab, item.words)
+    return found
 
 
 def cards_of(items: Mapping[str, Item]) -> list[CardItem]:
@@ -79,7 +100,7 @@ def overview(items: Mapping[str, Item], now_s: float, away: str = "") -> Overvie
     agent = items.get("agent")
     cards = cards_of(items)
     if away or not isinstance(agent, AgentItem):
-        return Overview("away", _("Not running"), away or _("The agent starts."))
+        return Overview("away", _("Not connected to the agent"), away or _("The agent starts."))
     if agent.settings_fault:
         return Overview("trouble", _("The settings file has a fault"), agent.settings_fault)
     if agent.state == "not_enrolled":
@@ -111,8 +132,11 @@ def overview(items: Mapping[str, Item], now_s: float, away: str = "") -> Overvie
     return Overview("resting", _("Not lending now"), words.why(cards[0], now_s))
 
 
-def card_view(card: CardItem, now_s: float) -> CardView:
-    """Everything that is shown of one card."""
+def card_view(
+    card: CardItem, now_s: float, labs: Mapping[str, tuple[str, str]] | None = None
+) -> CardView:
+    """Everything that is shown of one card. `labs`: as `labs_of` gives them."""
+    name, about = (labs or {}).get(card.lab, (card.lab, ""))
     line = words.why_sentence(card, now_s)
     facts: list[tuple[str, str]] = []
     for sensor in card.sensors[:3]:
@@ -133,7 +157,8 @@ def card_view(card: CardItem, now_s: float) -> CardView:
         facts.append((_("speed"), f"{format_flops(card.flops_per_s)}/s"))
     return CardView(
         card.card, card_name(card), _card_state(card), _card_title(card),
-        line[:1].upper() + line[1:], _task(card), tuple(facts), load, _is_owners(card),
+        line[:1].upper() + line[1:], _task(card, name), tuple(facts), load, _is_owners(card),
+        about,
     )  # fmt: skip
 
 
@@ -150,6 +175,22 @@ def totals_line(items: Mapping[str, Item]) -> str:
     if totals.energy_wh >= 0.05:
         text += _("; today {wh:.1f} Wh").format(wh=totals.energy_wh)
     return f"{text}."
+
+
+def machine_line(machine: MachineItem, now_s: float) -> str:
+    """One machine of the account: whether it is there, and what it has done."""
+    name = machine.fingerprint
+    if machine.is_this:
+        name = _("{machine} (this one)").format(machine=name)
+    if machine.is_revoked:
+        state = _("taken off the account")
+    elif machine.seen_s is None:
+        state = _("never in touch")
+    else:
+        state = _("last in touch {when}").format(when=words.when(machine.seen_s, now_s))
+    return _("{machine}: {state}. Cards at work: {cards}. Credits: {credits:.1f}.").format(
+        machine=name, state=state, cards=machine.cards, credits=machine.credits
+    )
 
 
 def notice_line(notice: NoticeItem) -> str:
@@ -191,9 +232,9 @@ def _card_title(card: CardItem) -> str:
     return titles[_card_state(card)]
 
 
-def _task(card: CardItem) -> str:
-    if not card.lab:
+def _task(card: CardItem, lab: str) -> str:
+    if not lab:
         return ""
     done = _("{n} tasks done").format(n=card.done)
     waiting = _(", {n} waiting").format(n=card.queued) if card.queued else ""
-    return _("For {lab}: {done}{waiting}").format(lab=card.lab, done=done, waiting=waiting)
+    return _("For {lab}: {done}{waiting}").format(lab=lab, done=done, waiting=waiting)

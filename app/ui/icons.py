@@ -48,13 +48,14 @@ def pixmap(state: State, size: int) -> QPixmap:
     painter = QPainter(picture)
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
     painter.scale(size / 64.0, size / 64.0)
-    _face(painter, QColor(COLOURS[state]), asleep=state in ("resting", "away"))
+    _face(painter, QColor(COLOURS[state]), state)
     _sign(painter, state)
     painter.end()
     return picture
 
 
-def _face(painter: QPainter, colour: QColor, *, asleep: bool) -> None:
+def _face(painter: QPainter, colour: QColor, state: State) -> None:
+    """Awake or asleep; only an outline of it where nobody is at home."""
     head = QPainterPath(QPointF(1, 16))
     head.cubicTo(9, 16, 15, 19, 18, 25)
     head.cubicTo(21, 17, 26, 14, 32, 14)
@@ -64,9 +65,14 @@ def _face(painter: QPainter, colour: QColor, *, asleep: bool) -> None:
     head.cubicTo(48, 48, 41, 56, 32, 56)
     head.cubicTo(23, 56, 16, 48, 15, 35)
     head.cubicTo(9, 33, 3, 27, 1, 16)
-    painter.fillPath(head, colour)
-    painter.setPen(QPen(QColor("#ffffff"), 4.0, Qt.PenStyle.SolidLine, Qt.PenCapStyle.RoundCap))
-    if asleep:
+    features = QColor("#ffffff")
+    if state == "away":
+        features = colour
+        painter.strokePath(head, QPen(colour, 4.0, Qt.PenStyle.SolidLine, Qt.PenCapStyle.RoundCap))
+    else:
+        painter.fillPath(head, colour)
+    painter.setPen(QPen(features, 4.0, Qt.PenStyle.SolidLine, Qt.PenCapStyle.RoundCap))
+    if state in ("resting", "away"):
         painter.drawLine(QPointF(21, 32), QPointF(28, 32))
         painter.drawLine(QPointF(36, 32), QPointF(43, 32))
     else:
@@ -98,6 +104,9 @@ def _sign(painter: QPainter, state: State) -> None:
     elif state == "paused":
         painter.drawRect(QRectF(43.5, 42.5, 4, 13))
         painter.drawRect(QRectF(50.5, 42.5, 4, 13))
+    elif state == "setup":
+        for x in (42.5, 49, 55.5):
+            painter.drawEllipse(QPointF(x, 49), 2.4, 2.4)
     else:
         painter.drawRoundedRect(QRectF(47, 40.5, 4, 10.5), 2, 2)
         painter.drawEllipse(QPointF(49, 55), 2.4, 2.4)

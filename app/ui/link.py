@@ -4,7 +4,8 @@ Owns: one connection, the numbers of requests, and the items as they are now. Mu
 item; read a file of the agent.
 
 Whatever comes from the socket is bounded before it is kept, and a line that is not of the protocol
-ends the connection: the agent may be of another version, or it may be none.
+ends the connection: the agent may be of another version, or it may be none. One that is silent
+though it was asked hangs: that is said, and it is asked again.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from PySide6.QtCore import QObject, QSocketNotifier, QTimer, Signal
 from app.control.board import follow
 from app.control.messages import (
     MAX_LINE_BYTES,
+    SLOW_VERBS,
     VERSION,
     Answer,
     Delta,
@@ -27,6 +29,7 @@ from app.control.messages import (
     Item,
     Refused,
     Request,
+    SettingsGet,
     ShowPage,
     Snapshot,
     Subscribe,
@@ -35,12 +38,15 @@ from app.control.messages import (
     encode,
 )
 from app.control.paths import SOCKET_NAME, socket_path
+from app.control.texts import _
 from gpugoblin.errors import AgentError
 
 __all__ = ["Link"]
 
 FIRST_RETRY_MS: Final = 250
 LONGEST_RETRY_MS: Final = 15_000
+PATIENCE_MS: Final = 10_000
+"""So long may an agent be silent that owes an answer."""
 MAX_WAITING_BYTES: Final = 64 * MAX_LINE_BYTES
 _READ_BYTES: Final = 64 * 1024
 
@@ -76,9 +82,13 @@ class Link(QObject):
         self._delta = 0
         self._answers: dict[int, Answered] = {}
         self._retry_ms = FIRST_RETRY_MS
+        self._owed: set[int] = set()
         self._timer = QTimer(self)
         self._timer.setSingleShot(True)
         self._timer.timeout.connect(self.open)
+        self._patience = QTimer(self)
+        self._patience.setSingleShot(True)
+        self._patience.timeout.connect(self._silent)
 
     def open(self) -> None:
         """Connects, unless it is. Failing, tries again later, ever more rarely."""
@@ -101,7 +111,12 @@ class Link(QObject):
         self._writer = QSocketNotifier(connection.fileno(), kinds.Write, self)
         self._writer.setEnabled(False)
         self._writer.activated.connect(self._flush)
+        self._patience.start(PATIENCE_MS)
         self._send(Hello(VERSION))
+
+    def look(self) -> None:
+        """Asks for a sign of life: an agent that hangs since it spoke last is found out."""
+        self.ask(SettingsGet(self.number()))
 
     def close(self) -> None:
         """Ends the connection and stays away."""
@@ -123,6 +138,10 @@ class Link(QObject):
         number = getattr(request, "request", 0)
         if answered is not None:
             self._answers[number] = answered
+        if not isinstance(request, SLOW_VERBS):
+            self._owed.add(number)
+            if not self._patience.isActive():
+                self._patience.start(PATIENCE_MS)
         self._send(request)
         return True
 
@@ -168,6 +187,14 @@ class Link(QObject):
                 raise AgentError("control_malformed", reason="a line without an end")
         except AgentError as error:
             self._lost(error)
+            return
+        if self.is_connected and not self._owed:
+            self._patience.stop()
+        elif self._socket is not None:
+            self._patience.start(PATIENCE_MS)
+
+    def _silent(self) -> None:
+        self._lost(AgentError("control_silent", path=self._directory / SOCKET_NAME))
 
     def _take(self, answer: Answer) -> None:
         match answer:
@@ -176,8 +203,9 @@ class Link(QObject):
                     raise AgentError("control_version", theirs=answer.version, ours=VERSION)
                 self.is_connected = True
                 self._retry_ms = FIRST_RETRY_MS
-                self._send(Subscribe(self.number()))
+                self.ask(Subscribe(self.number()))
             case Snapshot():
+                self._owed.discard(answer.request)
                 self._delta = answer.number
                 self.items = {item.key: item for item in answer.items}
                 self.connected.emit()
@@ -193,6 +221,7 @@ class Link(QObject):
             case Refused() if not self.is_connected:
                 raise AgentError("control_malformed", reason=answer.what)
             case _:
+                self._owed.discard(answer.request)
                 answered = self._answers.pop(answer.request, None)
                 if answered is not None and _listens(answered):
                     answered(answer)
@@ -201,7 +230,7 @@ class Link(QObject):
         if isinstance(cause, PermissionError):
             error = AgentError("control_refused", path=self._directory / SOCKET_NAME)
         self._drop()
-        self.away.emit(f"{error.what} {error.next_step}")
+        self.away.emit(_said(error))
         self._timer.start(self._retry_ms)
         self._retry_ms = min(LONGEST_RETRY_MS, self._retry_ms * 2)
 
@@ -217,8 +246,37 @@ class Link(QObject):
         self.is_connected = False
         self.items = {}
         self._answers.clear()
+        self._owed.clear()
+        self._patience.stop()
         self._waiting_in.clear()
         self._waiting_out.clear()
+
+
+def _said(error: AgentError) -> str:
+    """What happened and what to do, in the reader's language."""
+    words = {
+        "control_away": _(
+            "No agent runs for you on this machine. Starting gpugoblin starts one; this window"
+            " connects to it by itself."
+        ),
+        "control_silent": _(
+            "The agent runs but does not answer: it hangs, or the machine is very busy. It is asked"
+            " again by itself. If that lasts, end the agent and start gpugoblin again."
+        ),
+        "control_refused": _(
+            "The agent belongs to another user. Start gpugoblin as that user, or ask for a place in"
+            " the agent's group."
+        ),
+        "control_version": _(
+            "The agent is of another version than this window. Restart both: gpugoblin agent stop"
+            " --exit, then start gpugoblin again."
+        ),
+        "control_malformed": _(
+            "What answers in the agent's place does not speak as an agent does. It is asked again"
+            " by itself; if that lasts, restart the agent."
+        ),
+    }
+    return words.get(error.code, f"{error.what} {error.next_step}")
 
 
 def _listens(answered: Answered) -> bool:

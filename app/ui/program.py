@@ -109,6 +109,7 @@ class Program(QObject):
     def open(self, page: str = "") -> Window:
         """The window, in front, with a page; the first run instead, while it is not done."""
         self._wants_window = False
+        self.link.look()
         if self.window is None:
             self.window = self._made_window()
         if not page and self.wizard is not None and self.wizard.isVisible():

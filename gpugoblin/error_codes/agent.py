@@ -183,6 +183,10 @@ CODES: dict[str, ErrorCode] = {
         what="No agent listens at {path}.",
         next_step="Start one: gpugoblin agent run --config FILE.",
     ),
+    "control_silent": ErrorCode(
+        what="The agent at {path} does not answer.",
+        next_step="It hangs or is very busy. If that lasts, end it and start it again.",
+    ),
     "control_refused": ErrorCode(
         what="The agent at {path} belongs to another user.",
         next_step="Ask as that user, or as root.",

@@ -24,13 +24,14 @@ from starlette.routing import Route
 from gpugoblin.errors import CoordinatorError, GoblinError
 from gpugoblin.ids import LabId
 from gpugoblin.wire.codec import decode, encode, message_type
+from gpugoblin.wire.messages.account import Machines
 from gpugoblin.wire.messages.contact import Contact, ContactReply, Demand
 from gpugoblin.wire.messages.enrol import EnrolCode, EnrolMail, EnrolPoll, EnrolStart
 from gpugoblin.wire.messages.probe import Probe, ProbeReply
 from gpugoblin.wire.messages.receipt import ReceiptBatch
 from server_stub.coordinator import probing
 from server_stub.coordinator.gate import Gate, Service, read_body, status_of
-from server_stub.coordinator.handlers import enrol, enrol_mail, node, operator
+from server_stub.coordinator.handlers import enrol, enrol_mail, node, operator, own_machines
 from server_stub.coordinator.handlers.common import use_nonce
 from server_stub.coordinator.handlers.contact import (
     MAX_TOGETHER,
@@ -60,6 +61,7 @@ MESSAGE_ROUTES: Final[dict[str, tuple[type[msgspec.Struct], Handler[msgspec.Stru
     "/v1/enrol/mail": (EnrolMail, enrol_mail.mail),
     "/v1/enrol/code": (EnrolCode, enrol_mail.code),
     "/v1/contact": (Contact, contact),
+    "/v1/account/machines": (Machines, own_machines.machines),
     "/v1/node/demand": (Demand, node.demand),
     "/v1/node/receipts": (ReceiptBatch, node.receipts),
 }

@@ -12,6 +12,7 @@ import os
 import struct
 import subprocess
 import tempfile
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -129,6 +130,33 @@ def x_server() -> Iterator[dict[str, str]]:
     finally:
         server.terminate()
         server.wait()
+
+
+@contextmanager
+def wayland_server() -> Iterator[dict[str, str]]:
+    """Weston without a screen; the environment of its session."""
+    with tempfile.TemporaryDirectory(prefix="way-") as folder:
+        os.chmod(folder, 0o700)
+        session = {
+            "XDG_RUNTIME_DIR": folder, "WAYLAND_DISPLAY": "wayland-test",
+            "XDG_SESSION_TYPE": "wayland", "QT_QPA_PLATFORM": "wayland",
+        }  # fmt: skip
+        words = ["weston", "--backend=headless-backend.so", "--socket=wayland-test", "--no-config",
+                 "--idle-time=0", "--width=1024", "--height=768"]  # fmt: skip
+        server = subprocess.Popen(
+            words, env={**os.environ, **session}, stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        try:
+            end_s = time.monotonic() + 20.0
+            while not Path(folder, "wayland-test").exists():
+                assert server.poll() is None, "weston ended"
+                assert time.monotonic() < end_s, "weston did not start"
+                time.sleep(0.05)
+            yield session
+        finally:
+            server.terminate()
+            server.wait()
 
 
 def type_key(display: str) -> None:

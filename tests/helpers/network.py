@@ -77,6 +77,7 @@ class Network:
         coordinator, node: settings that differ from a quick test's.
         before_coordinator, before_node: hops.
         software_cards: agents lend not the processor but a card that its driver makes of it.
+        lab_name: what the lab is called.
     """
 
     def __init__(
@@ -89,7 +90,9 @@ class Network:
         before_coordinator: Hop = no_hop,
         before_node: Hop = no_hop,
         software_cards: bool = False,
+        lab_name: str = "lab-a",
     ) -> None:
+        self.lab_name = lab_name
         self.root = root
         self.agents = agents
         self.programs = Programs(root / "logs")
@@ -199,7 +202,7 @@ class Network:
         tls = make_self_signed(state, ["localhost", "127.0.0.1"])
         public = self._before_node(Place(f"https://127.0.0.1:{port}", tls.sha256))
         made = self.operate(
-            "lab", "add", "lab-a", "--key", self.node_key, "--address", public.address,
+            "lab", "add", self.lab_name, "--key", self.node_key, "--address", public.address,
             "--certificate", public.certificate_sha256,
         )  # fmt: skip
         self.lab = made["lab"]

@@ -136,7 +136,10 @@ class Day:
             yield self._card(card, self._policy.current[card.card])
         for card in self.cards:
             if self._policy.current[card.card].ruling <= Ruling.THROTTLE:
-                yield GrantItem(f"grant_{card.card}", "lab_tides", card.card, BEGIN_S + 3600.0)
+                yield GrantItem(
+                    f"grant_{card.card}", "lab_tides", card.card, BEGIN_S + 3600.0,
+                    "Tides and Currents", "How the water of the North Sea mixes in a warm winter.",
+                )  # fmt: skip
         yield from self.notices[-20:]
         done = sum(self.done.values())
         yield TotalsItem(

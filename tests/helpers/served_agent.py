@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Final
 
 from app.control.fake_agent import FakeAgent, load
-from app.control.messages import Request
+from app.control.messages import Item, Request
 
 __all__ = ["RECORDINGS", "ServedAgent"]
 
@@ -48,6 +48,15 @@ class ServedAgent:
     def step(self, number: int) -> None:
         """Shows a step of the recording."""
         self._call(lambda: self.agent.step(number))
+
+    def show(self, items: dict[str, Item]) -> None:
+        """Shows these items instead."""
+
+        def work() -> None:
+            self.agent.items = items
+            self.agent._show()
+
+        self._call(work)
 
     def __enter__(self) -> ServedAgent:
         self.directory.mkdir(mode=0o700, exist_ok=True)

@@ -109,7 +109,7 @@ class Desk:
         self.served = served
         kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
         self.environment = {
-            **kept, **screen, "DBUS_SESSION_BUS_ADDRESS": bus, "QT_QPA_PLATFORM": "xcb",
+            **kept, "QT_QPA_PLATFORM": "xcb", **screen, "DBUS_SESSION_BUS_ADDRESS": bus,
             "XDG_CURRENT_DESKTOP": "test", "NO_AT_BRIDGE": "1",
             "XDG_CONFIG_HOME": str(served.directory.parent / "config"),
         }  # fmt: skip

@@ -8,9 +8,19 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QCheckBox, QFormLayout, QLabel, QPushButton
 
-from app.control.messages import AgentItem, Answer, EnrolBegin, EnrolIs, Item, Refused
+from app.control.messages import (
+    AgentItem,
+    Answer,
+    EnrolBegin,
+    EnrolIs,
+    Item,
+    Machines,
+    MachinesAre,
+    Refused,
+)
 from app.control.texts import _
 from app.ui.autostart import Autostart
+from app.ui.facts import machine_line
 from app.ui.pages.coordinator import CoordinatorPart
 from app.ui.pages.page import Context, Page, heading, paragraph
 from app.ui.widgets.wrapped import Wrapped
@@ -59,6 +69,11 @@ class AccountPage(Page):
         for widget in (self._state, self._part, self._code, self._steps, self._copy, self._enrol):
             self.column.addWidget(widget)
         self.column.addLayout(form)
+        self._machines_heading = heading(_("Machines of your account"))
+        self._machines = paragraph("")
+        for label in (self._machines_heading, self._machines):
+            label.hide()
+            self.column.addWidget(label)
         self.column.addWidget(heading(_("This machine")))
         self.column.addWidget(Wrapped(self._switch, _("Start gpugoblin when I log in")))
         again = QPushButton(_("Go through the set-up again"))
@@ -68,6 +83,21 @@ class AccountPage(Page):
 
     def come_to_front(self) -> None:
         self._switch.setChecked(self._autostart.is_on())
+        link = self.context.link
+        agent = link.items.get("agent")
+        if isinstance(agent, AgentItem) and agent.state != "not_enrolled":
+            link.ask(Machines(link.number()), self._listed)
+
+    def _listed(self, answer: Answer) -> None:
+        lines: list[str] = []
+        if isinstance(answer, MachinesAre):
+            now_s = self.context.now_s()
+            lines = [machine_line(one, now_s) for one in answer.machines]
+        elif isinstance(answer, Refused):
+            lines = [f"{answer.what} {answer.next_step}"]
+        self._machines.setText("\n".join(lines))
+        for label in (self._machines_heading, self._machines):
+            label.setVisible(bool(lines))
 
     def show_items(self, items: Mapping[str, Item]) -> None:
         agent = items.get("agent")

@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 
 from app.control import words
 from app.control.messages import GrantItem, Item
 from app.control.texts import _
+from app.ui.facts import labs_of
 from app.ui.pages.page import Context, heading, paragraph
 from app.ui.pages.settings import LABS, SettingsPage
 
 __all__ = ["LabsPage"]
+
+
+class _Lab(NamedTuple):
+    """A lab that has a grant."""
+
+    lab: str
+    until_s: float
+    name: str
+    about: str
 
 
 class LabsPage(SettingsPage):
@@ -20,7 +31,7 @@ class LabsPage(SettingsPage):
 
     def __init__(self, context: Context) -> None:
         super().__init__(_("Labs"), LABS, context)
-        self._shown: tuple[tuple[str, float], ...] = ()
+        self._shown: tuple[_Lab, ...] = ()
         self._now = QWidget()
         self._list = QVBoxLayout(self._now)
         self._list.setContentsMargins(0, 0, 0, 0)
@@ -35,15 +46,17 @@ class LabsPage(SettingsPage):
         self._fill(())
 
     def show_items(self, items: Mapping[str, Item]) -> None:
+        super().show_items(items)
         until: dict[str, float] = {}
         for item in items.values():
             if isinstance(item, GrantItem):
                 until[item.lab] = max(item.until_s, until.get(item.lab, 0.0))
-        shown = tuple(sorted(until.items()))
+        labs = labs_of(items)
+        shown = tuple(_Lab(lab, until_s, *labs[lab]) for lab, until_s in sorted(until.items()))
         if shown != self._shown:
             self._fill(shown)
 
-    def _fill(self, shown: tuple[tuple[str, float], ...]) -> None:
+    def _fill(self, shown: tuple[_Lab, ...]) -> None:
         self._shown = shown
         while (item := self._list.takeAt(0)) is not None:
             widget = item.widget()
@@ -51,19 +64,28 @@ class LabsPage(SettingsPage):
                 widget.hide()  # it goes with the next turn of the loop, and would be seen till then
                 widget.deleteLater()
         if not shown:
-            self._list.addWidget(QLabel(_("No lab has a grant for a card of yours now.")))
-        for lab, until_s in shown:
-            row = QWidget()
-            line = QHBoxLayout(row)
-            line.setContentsMargins(0, 2, 0, 2)
-            when = words.when(until_s, self.context.now_s())
-            line.addWidget(QLabel(_("{lab}, until {when}").format(lab=lab, when=when)))
-            button = QPushButton(_("Refuse this lab"))
-            button.setAccessibleName(_("Refuse {lab}").format(lab=lab))
-            button.clicked.connect(lambda _on, lab=lab: self._refuse(lab))
-            line.addWidget(button)
-            line.addStretch(1)
-            self._list.addWidget(row)
+            self._list.addWidget(paragraph(_("No lab has a grant for a card of yours now.")))
+        for lab in shown:
+            self._list.addWidget(self._row(lab))
+
+    def _row(self, lab: _Lab) -> QWidget:
+        row = QWidget()
+        column = QVBoxLayout(row)
+        column.setContentsMargins(0, 2, 0, 6)
+        when = words.when(lab.until_s, self.context.now_s())
+        column.addWidget(paragraph(_("{lab}, until {when}").format(lab=lab.name, when=when)))
+        if lab.about:
+            about = paragraph(lab.about)
+            about.setObjectName("quiet")
+            column.addWidget(about)
+        button = QPushButton(_("Refuse this lab"))
+        button.setAccessibleName(_("Refuse {lab}").format(lab=lab.name))
+        button.clicked.connect(lambda: self._refuse(lab.lab))
+        line = QHBoxLayout()
+        line.addWidget(button)
+        line.addStretch(1)
+        column.addLayout(line)
+        return row
 
     def _refuse(self, lab: str) -> None:
         refused = self.context.store.values.get("labs.refuse", ())

@@ -10,7 +10,7 @@ from app.control import words
 from app.control.messages import Item, NoticeItem
 from app.control.texts import _
 from app.ui import icons
-from app.ui.facts import card_view, cards_of, notice_line, overview, totals_line
+from app.ui.facts import card_view, cards_of, labs_of, notice_line, overview, totals_line
 from app.ui.pages.page import Context, Page, heading, paragraph
 from app.ui.widgets.card import CardPanel
 
@@ -52,7 +52,8 @@ class NowPage(Page):
         self._headline.setText(view.title)
         self._line.setText(view.line)
         cards = cards_of(items)
-        views = [card_view(card, now_s) for card in cards]
+        labs = labs_of(items)
+        views = [card_view(card, now_s, labs) for card in cards]
         for known in set(self._panels) - {one.card for one in views}:
             self._panels.pop(known).deleteLater()
         for place, one in enumerate(views):

@@ -75,8 +75,9 @@ def heading(text: str) -> QLabel:
 
 
 def paragraph(text: str) -> QLabel:
-    """A text that wraps and can be selected."""
+    """A text that wraps and can be selected; never markup, since others wrote some of it."""
     label = QLabel(text)
+    label.setTextFormat(Qt.TextFormat.PlainText)
     label.setWordWrap(True)
     label.setTextInteractionFlags(
         Qt.TextInteractionFlag.TextSelectableByMouse

@@ -6,14 +6,15 @@ is not shown. Must not: know what a setting does.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
-from PySide6.QtWidgets import QVBoxLayout
+from PySide6.QtWidgets import QLabel, QVBoxLayout
 
-from app.control.messages import SettingItem
+from app.control.messages import Item, SettingItem
 from app.control.texts import _
-from app.ui.pages.page import Context, Page, heading
+from app.ui.live import live_line
+from app.ui.pages.page import Context, Page, heading, paragraph
 from app.ui.widgets.setting import SettingRow
 
 __all__ = ["HOW_MUCH", "LABS", "WHEN", "SettingsPage", "groups_of"]
@@ -67,6 +68,7 @@ class SettingsPage(Page):
     def __init__(self, title: str, groups: Groups, context: Context) -> None:
         super().__init__(title, context)
         self.rows: dict[str, SettingRow] = {}
+        self.live: dict[str, QLabel] = {}
         self._groups = groups
         self._body = QVBoxLayout()
         self.column.addLayout(self._body)
@@ -79,6 +81,16 @@ class SettingsPage(Page):
     def special(self, name: str) -> bool:
         """True for a setting that the page shows in a way of its own."""
         return False
+
+    def show_items(self, items: Mapping[str, Item]) -> None:
+        """What each group of settings sees now stands below its heading."""
+        self._show_live(items)
+
+    def _show_live(self, items: Mapping[str, Item]) -> None:
+        for title, label in self.live.items():
+            line = live_line(title, items, self.context.now_s())
+            label.setText(line)
+            label.setVisible(bool(line))
 
     def show_values(self) -> None:
         """Shows the values that hold now."""
@@ -99,13 +111,19 @@ class SettingsPage(Page):
                 widget.hide()  # it goes with the next turn of the loop, and would be seen till then
                 widget.deleteLater()
         self.rows.clear()
+        self.live.clear()
         for title, some in groups_of(declared, self._groups):
             shown = [one for one in some if not self.special(one.name)]
             if shown:
                 self._body.addWidget(heading(_(title)))
+                self.live[title] = paragraph("")
+                self.live[title].setObjectName("quiet")
+                self.live[title].hide()
+                self._body.addWidget(self.live[title])
             for one in shown:
                 row = SettingRow(one)
                 row.chosen.connect(lambda name, value: self.context.store.set({name: value}))
                 self.rows[one.name] = row
                 self._body.addWidget(row)
         self.show_values()
+        self._show_live(self.context.link.items)

@@ -60,6 +60,7 @@ class WhenPage(SettingsPage):
         return name == SPANS
 
     def show_items(self, items: Mapping[str, Item]) -> None:
+        super().show_items(items)
         now_s = self.context.now_s()
         lines = [words.why(card, now_s) for card in cards_of(items)]
         self._effect.setText(_("Right now:") + "\n" + "\n".join(lines) if lines else "")

@@ -48,6 +48,12 @@ class CardPanel(QFrame):
         self._why.setWordWrap(True)
         self._why.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self._task = QLabel()
+        self._task.setWordWrap(True)
+        self._about = QLabel()
+        self._about.setObjectName("quiet")
+        self._about.setWordWrap(True)
+        for label in (self._name, self._title, self._why, self._task, self._about):
+            label.setTextFormat(Qt.TextFormat.PlainText)  # others wrote some of it
         self._grid = QGridLayout()
         self._grid.setHorizontalSpacing(14)
         self._lay_out()
@@ -60,6 +66,8 @@ class CardPanel(QFrame):
         self._why.setText(view.why)
         self._task.setText(view.task)
         self._task.setVisible(bool(view.task))
+        self._about.setText(view.about)
+        self._about.setVisible(bool(view.about))
         self._resume.setVisible(view.is_paused)
         self._pause.setVisible(not view.is_paused)
         self._finish.setVisible(not view.is_paused)
@@ -82,6 +90,7 @@ class CardPanel(QFrame):
         column.addLayout(head)
         column.addWidget(self._why)
         column.addWidget(self._task)
+        column.addWidget(self._about)
         column.addLayout(self._grid)
         column.addLayout(self._buttons())
 

@@ -1,11 +1,11 @@
-"""Bars over days, painted here: no chart library is worth its memory for this.
+"""Bars over days or hours, painted here: no chart library is worth its memory for this.
 
 Owns: geometry and painting. Colours are those of the palette, so it follows light and dark.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from PySide6.QtCore import QRectF, QSize, Qt
@@ -31,21 +31,26 @@ def scale_top(highest: float) -> float:
     return next(power * step for step in _STEPS if power * step >= highest * (1 - 1e-12))
 
 
-def merged(points: Sequence[tuple[str, float]], most: int) -> list[tuple[str, float]]:
-    """At most `most` points: neighbours are added up under the name of the first."""
+def merged(
+    points: Sequence[tuple[str, float]],
+    most: int,
+    join: Callable[[Iterable[float]], float] = sum,
+) -> list[tuple[str, float]]:
+    """At most `most` points: neighbours are joined under the name of the first."""
     every = max(1, -(-len(points) // max(1, most)))
     return [
-        (points[begin][0], sum(value for _, value in points[begin : begin + every]))
+        (points[begin][0], join(value for _, value in points[begin : begin + every]))
         for begin in range(0, len(points), every)
     ]
 
 
 class Bars(QWidget):
-    """Named bars from left to right. `unit` follows the numbers of the scale."""
+    """Named bars from left to right."""
 
-    def __init__(self, name: str, unit: str, parent: QWidget | None = None) -> None:
+    def __init__(self, name: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._unit = unit
+        self._unit = ""
+        self._join: Callable[[Iterable[float]], float] = sum
         self._points: list[tuple[str, float]] = []
         self.setAccessibleName(name)
         self.setMinimumHeight(150)
@@ -54,9 +59,19 @@ class Bars(QWidget):
     def sizeHint(self) -> QSize:
         return QSize(520, 180)
 
-    def show_points(self, points: Sequence[tuple[str, float]]) -> None:
-        """Shows these, heights at least 0. Screen readers get them as a text."""
-        self._points = list(points)
+    def show_points(
+        self,
+        points: Sequence[tuple[str, float]],
+        unit: str = "",
+        join: Callable[[Iterable[float]], float] = sum,
+    ) -> None:
+        """Shows these, heights at least 0. Screen readers get them as a text.
+
+        Args:
+            unit: follows the numbers of the scale.
+            join: makes one bar of neighbours where there is no room for all.
+        """
+        self._points, self._unit, self._join = list(points), unit, join
         spoken = ", ".join(
             f"{name}: {value:.3g} {self._unit}" for name, value in self._points[-60:]
         )
@@ -67,7 +82,7 @@ class Bars(QWidget):
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         inner = QRectF(LEFT, TOP, self.width() - LEFT - 4, self.height() - TOP - BOTTOM)
-        points = merged(self._points, int(inner.width() / MIN_BAR_PX))
+        points = merged(self._points, int(inner.width() / MIN_BAR_PX), self._join)
         top = scale_top(max((value for _, value in points), default=0.0))
         self._paint_scale(painter, inner, top)
         if points:

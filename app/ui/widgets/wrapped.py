@@ -31,6 +31,7 @@ class Wrapped(QWidget):
         button.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
         self._label = QLabel(text)
         self._label.setWordWrap(True)
+        self._label.setTextFormat(Qt.TextFormat.PlainText)
         self._label.setTextInteractionFlags(Qt.TextInteractionFlag.NoTextInteraction)
         row = QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 0)

@@ -1,6 +1,7 @@
 """All messages, one file a dialogue. Importing this package fills the registry."""
 
 from gpugoblin.wire.messages import (
+    account,
     blob,
     contact,
     enrol,
@@ -15,6 +16,7 @@ from gpugoblin.wire.messages import (
 )
 
 __all__ = [
+    "account",
     "blob",
     "contact",
     "enrol",

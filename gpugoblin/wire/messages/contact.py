@@ -85,16 +85,19 @@ class Grant(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class GrantOffer(Struct, frozen=True, forbid_unknown_fields=True):
-    """A grant as a signed ticket, and where the lab node is."""
+    """A grant as a signed ticket, where the lab node is, and what the lab says of itself in public:
+    the name and the words of the coordinator's page Labs."""
 
     ticket: Ticket
     lab: LabIdField
     card: CardNumber
     address: Annotated[str, Meta(max_length=200, pattern=r"\Ahttps?://[A-Za-z0-9.:\[\]-]+\Z")]
     certificate_sha256: Hex64 | None = None
+    lab_name: Word | None = None
+    lab_words: Annotated[str, Meta(max_length=1000)] = ""
 
 
-@message("contact_reply", sender="coordinator", receiver="device", max_bytes=512 * 1024)
+@message("contact_reply", sender="coordinator", receiver="device", max_bytes=1024 * 1024)
 class ContactReply(Struct, frozen=True, forbid_unknown_fields=True):
     """New grants, grants that are revoked, and when to come again."""
 

@@ -41,6 +41,8 @@ _REST: Final = 0.25
 """A grant with less than this share of its time left is not offered again but made anew."""
 
 _DAY_S: Final = 86_400
+_MOST_WORDS: Final = 1000
+"""Letters of a lab's public words that go with an offer."""
 
 
 class Asked(NamedTuple):
@@ -222,13 +224,15 @@ class _Desk:
             catalog_hash=grant.catalog_hash,
             max_leases=grant.max_leases,
         )
-        address, certificate = self._books.place_of(grant.lab)
+        place = self._books.place_of(grant.lab)
         return GrantOffer(
             ticket=sign_grant(house.ticket_key, claims),
             lab=lab,
             card=grant.card,
-            address=address,
-            certificate_sha256=certificate,
+            address=place.address,
+            certificate_sha256=place.certificate_sha256,
+            lab_name=place.name,
+            lab_words=place.words_public[:_MOST_WORDS],
         )
 
 

@@ -13,13 +13,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from gpugoblin.ids import GrantId
 from server_stub.coordinator.fairness import Choice, LabShare
 from server_stub.coordinator.store import Transaction, Value
 
-__all__ = ["Books", "CardGrant", "Comer", "padded", "uncount"]
+__all__ = ["Books", "CardGrant", "Comer", "Place", "padded", "uncount"]
 
 _SWEEP: Final = 256
 """Counts that ended and are taken out with each batch: more than a batch adds."""
@@ -76,6 +76,15 @@ class Comer:
     fresh: list[CardGrant] = field(default_factory=list)
 
 
+class Place(NamedTuple):
+    """Where the node of a lab is, and what the lab says of itself in public."""
+
+    address: str
+    certificate_sha256: str | None
+    name: str
+    words_public: str
+
+
 class Books:
     """What one round of contacts reads, decides on and writes."""
 
@@ -84,7 +93,7 @@ class Books:
         self._now_s = now_s
         self._live_s = live_s
         self._labs: dict[str, LabShare] = {}
-        self._places: dict[str, tuple[str, str | None]] = {}
+        self._places: dict[str, Place] = {}
         self._changed: Counter[str] = Counter()
         self._served: dict[str, int] = {}
         self._comers: list[Comer] = []
@@ -122,14 +131,14 @@ class Books:
 
     def read_labs(self, demand_s: float) -> None:
         """The labs that want cards."""
-        for lab, weight, served, wanted, memory, most, held, address, certificate in self._tx.rows(
+        for lab, weight, served, wanted, memory, most, held, *place in self._tx.rows(
             "SELECT lab, weight, served, cards_wanted, min_memory_bytes, max_cards, cards_held,"
-            " address, certificate_sha256 FROM lab"
+            " address, certificate_sha256, name, words_public FROM lab"
             " WHERE cards_wanted > 0 AND demand_s > ? AND suspended_s IS NULL",
             self._now_s - demand_s,
         ):
             self._labs[lab] = LabShare(lab, weight, served, wanted, held, memory, most)
-            self._places[lab] = (address, certificate)
+            self._places[lab] = Place(*place)
         if len(self._labs) > 1:
             self._read_history()
         if self._labs:
@@ -172,8 +181,8 @@ class Books:
             for lab, share in self._labs.items()
         ]
 
-    def place_of(self, lab: str) -> tuple[str, str | None]:
-        """Address and certificate of a lab that wants cards."""
+    def place_of(self, lab: str) -> Place:
+        """Where a lab that wants cards is, and what it says of itself."""
         return self._places[lab]
 
     def last_lab(self, comer: Comer, card: int) -> str | None:

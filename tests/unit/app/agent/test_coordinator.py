@@ -10,6 +10,7 @@ import pytest
 from app.agent import coordinator
 from gpugoblin.errors import AgentError, WireError
 from gpugoblin.wire.codec import encode
+from gpugoblin.wire.messages.account import AccountMachine, MachinesReply
 from gpugoblin.wire.messages.contact import Contact, ContactReply
 from gpugoblin.wire.messages.enrol import (
     EnrolCodeReply,
@@ -87,7 +88,7 @@ def test_a_contact_is_bounded_by_its_reply() -> None:
     reply = example(ContactReply, bare=True)
     link: Any = Answers(reply)
     assert coordinator.contact(link, Contact(())) == reply
-    assert link.asked == [("/v1/contact", 512 * 1024)]
+    assert link.asked == [("/v1/contact", 1024 * 1024)]
 
 
 def test_a_reply_that_is_no_message() -> None:
@@ -122,3 +123,12 @@ def test_what_is_no_code_costs_no_try(code: str) -> None:
         coordinator.enrol_code(link, "enrol_a", "ask_a", code)  # type: ignore[arg-type]
     assert caught.value.code == "login_code_malformed"
     assert link.asked == []
+
+
+def test_the_machines_of_the_account() -> None:
+    reply = MachinesReply((AccountMachine("0123-4567-89ab-cdef", 5.0, None, False, 2, 12.5),))
+    link: Any = Answers(reply, b"{}")
+    assert coordinator.machines(link) == reply
+    assert [path for path, _ in link.asked] == ["/v1/account/machines"]
+    with pytest.raises(WireError):
+        coordinator.machines(link)

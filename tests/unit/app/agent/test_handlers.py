@@ -19,6 +19,8 @@ from app.control.messages import (
     EnrolPoll,
     Finish,
     Hello,
+    Machines,
+    MachinesAre,
     Pause,
     Preview,
     Quit,
@@ -45,6 +47,8 @@ from app.policy.snapshot import (
     Snapshot,
 )
 from gpugoblin.errors import AgentError, GoblinError
+from gpugoblin.wire.messages.account import AccountMachine, MachinesReply
+from gpugoblin.wire.signing import fingerprint, public_key_bytes
 
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(32))
 SNAPSHOT = Snapshot(
@@ -61,7 +65,7 @@ class FakeAgent:
         self.revision = 0
         self.joining = SimpleNamespace(
             begin_signin=self.begin, finish_signin=self.finish, is_enrolled=False,
-            user_code="ABCD-2345", code_until_s=9.0, fault="", refuse=self.refuse,
+            user_code="ABCD-2345", code_until_s=9.0, fault="", refuse=self.refuse, ask=self.ask,
         )  # fmt: skip
         self.key = KEY
         self.trial = self.measure
@@ -73,6 +77,14 @@ class FakeAgent:
             owner_settings=lambda: OwnerSettings(self.revision),
             change_settings=self.change,
         )
+
+    async def ask(self, function: Any) -> MachinesReply:
+        self.calls.append(function)
+        own = fingerprint(public_key_bytes(KEY))
+        return MachinesReply((
+            AccountMachine(own, 5.0, 9.0, False, 2, 12.5),
+            AccountMachine("0123-4567-89ab-cdef", 4.0, None, True, 0, 0.0),
+        ))  # fmt: skip
 
     def refuse(self, peer: Any) -> None:
         if peer.address == "https://kept:1":
@@ -160,6 +172,16 @@ def test_signing_in_reaches_whoever_joins() -> None:
     assert ask(agent, SigninBegin(1, "ann@example.org", "fr")) == Accepted(1, "", True)
     assert ask(agent, SigninCode(2, "1234 5678")) == Accepted(2, "", True)
     assert agent.calls == [("ann@example.org", "fr"), "1234 5678"]
+
+
+def test_machines_are_asked_for_once_there_is_an_account() -> None:
+    agent = FakeAgent()
+    assert ask(agent, Machines(1)) == MachinesAre(1, ())
+    assert agent.calls == []
+    agent.joining.is_enrolled = True
+    mine, other = ask(agent, Machines(2)).machines
+    assert (mine.is_this, mine.seen_s, mine.cards, mine.credits) == (True, 9.0, 2, 12.5)
+    assert (other.is_this, other.seen_s, other.is_revoked) == (False, None, True)
 
 
 def test_how_enrolment_stands() -> None:

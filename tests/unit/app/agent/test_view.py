@@ -15,6 +15,7 @@ from app.policy.combine import CardRuling
 from app.policy.rule import Reason, Ruling
 from gpugoblin.errors import AgentError
 from gpugoblin.ids import GrantId, LabId, LeaseId
+from gpugoblin.wire.messages.contact import GrantOffer
 
 FACTS = Facts("agent-1", 5.0, "https://c", "working", "", "0123", 1000.0, 77)
 G = GrantId("grant_a")
@@ -24,10 +25,13 @@ def engine(refusal: AgentError | None = None) -> Any:
     return SimpleNamespace(rates=None, refusal=refusal, level="full")
 
 
-def seen(model: Model, refusal: AgentError | None = None) -> dict[str, Any]:
+def seen(
+    model: Model, refusal: AgentError | None = None, offer: GrantOffer | None = None
+) -> dict[str, Any]:
     card: Any = SimpleNamespace(engine=engine(refusal), done=3, identity="cpu", found=None)
     ruling = CardRuling(0, Ruling.RUN, (Reason("lending", (("hours", 2.0),)),), until_s=50.0)
-    shown = items(model, {0: card}, {0: ruling}, Totals(1, 2, 3, 4), FACTS)
+    offers = None if offer is None else {G: offer}
+    shown = items(model, {0: card}, {0: ruling}, Totals(1, 2, 3, 4), FACTS, offers=offers)
     return {item.key: item for item in shown}
 
 
@@ -113,6 +117,19 @@ def test_moments_become_dates() -> None:
     assert agent.next_contact_s == 1030.0
     assert grant.until_s == 1100.0
     assert seen(model(rest_until_s=20.0))["card-0"].until_s == 1020.0
+
+
+def test_labs_have_the_names_that_the_coordinator_publishes() -> None:
+    offer = GrantOffer(
+        "a.b.c", LabId("lab_a"), 0, "https://127.0.0.1:1",
+        lab_name="tides", lab_words="Currents\nof the  North \x1b[2JSea\u202e.",
+    )  # fmt: skip
+    grant = seen(granted(), offer=offer)[G]
+    assert isinstance(grant, GrantItem)
+    assert grant.name == "tides"
+    assert grant.words == "Currents of the North [2JSea."
+    without = seen(granted())[G]
+    assert without.name == without.words == ""
 
 
 def test_reasons_leases_and_totals() -> None:

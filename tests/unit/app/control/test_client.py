@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from app.control.client import ControlClient, ControlRefusal
-from app.control.messages import Answer, Delta, Refused, Snapshot, Welcome, encode
+from app.control.messages import VERSION, Answer, Delta, Refused, Snapshot, Welcome, encode
 from app.control.paths import socket_path
 from gpugoblin.errors import AgentError
 
@@ -67,7 +67,7 @@ def test_somebody_else_there(tmp_path: Path, answer: Answer | bytes, code: str) 
 
 
 def test_a_missing_change_is_noticed(tmp_path: Path) -> None:
-    script = Script(tmp_path, Welcome(3, "x"), Snapshot(1, 4, ()), Delta(6, (), ("a",)))
+    script = Script(tmp_path, Welcome(VERSION, "x"), Snapshot(1, 4, ()), Delta(6, (), ("a",)))
     with ControlClient(tmp_path) as client:
         changes = client.follow()
         assert next(changes) == {}

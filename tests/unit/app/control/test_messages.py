@@ -29,7 +29,7 @@ ITEMS: tuple[m.Item, ...] = (
     ),
     m.ProbeItem("probe-idle", "idle", "unknown", "Mutter", "It does not answer."),
     m.NoticeItem("notice-1", 1000.5, "card_stops", {"card": 1, "why": "x", "hours": 1.5}),
-    m.GrantItem("grant_a", "lab_a", 0, 2000.0),
+    m.GrantItem("grant_a", "lab_a", 0, 2000.0, "Tides", "How waters mix."),
     m.LeaseItem("lease_a", 0, "fetching"),
     m.TotalsItem("totals", 1, 2, 3, 4, 5, 6, 7.5),
 )  # fmt: skip
@@ -55,6 +55,7 @@ REQUESTS: tuple[m.Request, ...] = (
     m.SigninCode(18, "1234 5678"),
     m.Preview(19, {"profile": "always"}),
     m.SelfTest(20, 1),
+    m.Machines(22),
     m.SessionReport(21, True, "", 99.5, True, "Player", ("hl2",), "mpv"),
 )
 ANSWERS: tuple[m.Answer, ...] = (
@@ -83,6 +84,13 @@ ANSWERS: tuple[m.Answer, ...] = (
     m.ShowPage("settings"),
     m.PreviewIs(19, (m.WouldItem(0, "STOP", (REASON,), 7.0),)),
     m.SelfTestIs(20, 1, 1e12, 2e10, "full", True),
+    m.MachinesAre(
+        22,
+        (
+            m.MachineItem("0123-4567-89ab-cdef", True, 5.0, 9.0, False, 2, 12.5),
+            m.MachineItem("fedc-ba98-7654-3210", False, 4.0, None, True, 0, 0.0),
+        ),
+    ),
     m.Report(10, (m.Finding("disk", False, "Full.", "Empty it."),)),
 )
 

@@ -14,7 +14,9 @@ from app.control.messages import (
     AgentItem,
     CardItem,
     Delta,
+    GrantItem,
     Item,
+    MachineItem,
     NoticeItem,
     ReasonItem,
     TotalsItem,
@@ -22,6 +24,8 @@ from app.control.messages import (
 from app.ui.facts import (
     card_view,
     cards_of,
+    labs_of,
+    machine_line,
     notice_line,
     overview,
     totals_line,
@@ -148,3 +152,20 @@ def test_views_can_be_compared() -> None:
 def test_without_a_coordinator_nobody_is_sent_to_approve_a_code() -> None:
     line = overview(shown(agent(state="not_enrolled", coordinator="")), NOW_S).line
     assert line == "No coordinator is named yet."
+
+
+def test_machines_of_an_account() -> None:
+    ended = MachineItem("0123-4567-89ab-cdef", True, 5.0, None, True, 0, 0.0)
+    assert machine_line(ended, NOW_S) == (
+        "0123-4567-89ab-cdef (this one): taken off the account. Cards at work: 0. Credits: 0.0."
+    )
+    never = msgspec.structs.replace(ended, is_this=False, is_revoked=False)
+    assert "cdef: never in touch." in machine_line(never, NOW_S)
+
+
+def test_the_name_of_a_lab_is_its_id_where_it_has_none() -> None:
+    grants: dict[str, Item] = {
+        "a": GrantItem("a", "lab_a", 0, 1.0), "b": GrantItem("b", "lab_b", 0, 1.0),
+        "c": GrantItem("c", "lab_a", 1, 1.0, "Tides", "Water."),
+    }  # fmt: skip
+    assert labs_of(grants) == {"lab_a": ("Tides", "Water."), "lab_b": ("lab_b", "")}

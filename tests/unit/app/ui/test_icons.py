@@ -28,8 +28,9 @@ def test_all_sizes_are_painted(qapp: object, state: State) -> None:
 
 def test_signs_differ_without_colour(qapp: object) -> None:
     pictures = {}
-    for state in ("computing", "paused", "trouble", "resting", "ready"):
-        image = pixmap(state, 64).toImage().convertToFormat(QImage.Format.Format_Grayscale8)
-        bright = bytes(image.constBits())
-        pictures[state] = bytes(255 if byte > 200 else 0 for byte in bright)
+    for state in STATES:
+        image = pixmap(state, 64).toImage()
+        bright = bytes(image.convertToFormat(QImage.Format.Format_Grayscale8).constBits())
+        shape = bytes(255 if byte > 128 else 0 for byte in greys(image))
+        pictures[state] = shape + bytes(255 if byte > 200 else 0 for byte in bright)
     assert len(set(pictures.values())) == len(pictures)

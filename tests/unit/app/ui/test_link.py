@@ -13,10 +13,13 @@ from PySide6.QtCore import QObject
 from pytestqt.qtbot import QtBot
 
 from app.control.messages import (
+    VERSION,
     Answer,
     CardItem,
+    Doctor,
     SettingsAre,
     SettingsGet,
+    Snapshot,
     Status,
     Welcome,
     encode,
@@ -96,7 +99,7 @@ def test_it_comes_back_after_the_agent_did(
         b"nonsense\n",
         b"\xff\xfe\n",
         b'{"type":"Welcome","version":99,"build":"x"}\n',
-        encode(Welcome(3, "x")) + b'{"type":"Delta","number":7,"changed":[],"removed":[]}\n',
+        encode(Welcome(VERSION, "x")) + b'{"type":"Delta","number":7,"changed":[],"removed":[]}\n',
         b'{"type":"Welcome"' + b" " * 2_000_000,
         b"",
     ],
@@ -114,10 +117,46 @@ def test_an_agent_that_lies_is_left(
         found.close()
 
 
-class _liar:
-    """Serves one connection with fixed bytes."""
+@pytest.mark.parametrize("hangs_at", ["hello", "later"])
+def test_an_agent_that_hangs_is_said_and_left(
+    qapp: object, short_path: Path, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch, hangs_at: str
+) -> None:
+    """It listens, as a stopped process does, and says nothing any more."""
+    monkeypatch.setattr(module, "PATIENCE_MS", 150)
+    says = (
+        encode(Welcome(VERSION, "x")) + encode(Snapshot(1, 0, ())) if hangs_at == "later" else b""
+    )
+    with _liar(short_path, says, stays=True) as directory:
+        found = Link(directory)
+        if hangs_at == "later":
+            with qtbot.waitSignal(found.connected, timeout=WAIT_MS):
+                found.open()
+            qtbot.wait(300)
+            assert found.is_connected, "it owes nothing"
+        with qtbot.waitSignal(found.away, timeout=WAIT_MS) as heard:
+            found.open()
+            found.look()
+        assert "does not answer" in str(heard.args)
+        assert not found.is_connected
+        found.close()
 
-    def __init__(self, base: Path, says: bytes) -> None:
+
+def test_what_takes_long_is_waited_for(
+    link: Link, served: ServedAgent, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "PATIENCE_MS", 50)
+    link._patience.stop()
+    link.ask(Doctor(link.number()))
+    assert not link._patience.isActive()
+    link.ask(Status(link.number()))
+    assert link._patience.isActive()
+
+
+class _liar:
+    """Serves one connection with fixed bytes. `stays`: it is silent then, until it is left."""
+
+    def __init__(self, base: Path, says: bytes, *, stays: bool = False) -> None:
+        self._stays = stays
         self._directory = base / "control"
         self._directory.mkdir(mode=0o700)
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -132,6 +171,8 @@ class _liar:
             connection.recv(1000)
             try:
                 connection.sendall(self._says)
+                while self._stays and connection.recv(1000):
+                    pass
             except OSError:
                 return  # left before the end, as it should
 

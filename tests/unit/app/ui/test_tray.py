@@ -68,7 +68,7 @@ def test_one_card_has_a_menu_of_its_own(tray: Tray, context: Context, until: Unt
 
 def test_without_an_agent_the_window_and_quit_are_left(tray: Tray, opened: list[str]) -> None:
     tray.show({}, "No agent listens.")
-    assert texts(tray.menu) == ["Not running", "Open gpugoblin", "Quit"]
+    assert texts(tray.menu) == ["Not connected to the agent", "Open gpugoblin", "Quit"]
     trigger(tray.menu, "Open gpugoblin")
     trigger(tray.menu, "Quit")
     assert opened == ["window", "quit"]

@@ -25,5 +25,8 @@ def test_a_lab_is_refused_with_one_click(
     for step in (1, 2):
         served.step(step)
     until(lambda: bool(page._now.findChildren(QPushButton)))
+    shown = [label.text() for label in page._now.findChildren(QLabel)]
+    assert any(text.startswith("Tides and Currents, until ") for text in shown)
+    assert any("North Sea" in text for text in shown)
     page._now.findChildren(QPushButton)[0].click()
     until(lambda: context.store.values["labs.refuse"] == ("lab_tides",))

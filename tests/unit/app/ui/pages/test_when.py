@@ -67,3 +67,12 @@ def test_half_hours_are_left_as_they_are(page: WhenPage, context: Context, until
 def test_what_it_would_mean_now_is_said(page: WhenPage, context: Context) -> None:
     page.show_items(context.link.items)
     assert "Card 1: not lending, because the machine is in use" in page._effect.text()
+
+
+def test_each_group_says_what_it_sees_now(page: WhenPage, context: Context) -> None:
+    page.show_items(context.link.items)
+    assert "the machine is in use" in page.live["Idle"].text()
+    assert "core 51 °C" in page.live["Heat"].text()
+    assert "nothing of this" in page.live["Games and other programs"].text()
+    page.show_items({})
+    assert not any(label.isVisible() for label in page.live.values())

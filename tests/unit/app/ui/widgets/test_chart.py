@@ -29,13 +29,14 @@ def test_merging_keeps_the_sum() -> None:
     assert sum(value for _name, value in found) == sum(range(1440))
     assert merged(points[:3], 200) == points[:3]
     assert merged([], 5) == []
+    assert merged(points, 2, max) == [("0", 719.0), ("720", 1439.0)]
 
 
 def test_bars_are_painted_and_spoken(qtbot: QtBot) -> None:
-    bars = Bars("Hours by day", "h")
+    bars = Bars("Hours by day")
     qtbot.addWidget(bars)
     bars.resize(400, 160)
     empty = bars.grab().toImage()
-    bars.show_points([("a", 1.0), ("b", 3.5)])
+    bars.show_points([("a", 1.0), ("b", 3.5)], "h")
     assert bars.grab().toImage() != empty
     assert bars.accessibleDescription() == "a: 1 h, b: 3.5 h"

@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QAbstractButton, QCheckBox, QRadioButton, QStyleFa
 from pytestqt.qtbot import QtBot
 
 from app.ui.widgets.wrapped import Wrapped
-from scripts.pictures import dark_palette
+from tests.helpers.looks import dark_palette
 
 LONG = "Stop everything while a program fills the screen, whatever it may be. " * 4
 

@@ -24,6 +24,8 @@ def test_a_grant_names_what_the_lab_needs_and_nothing_else(desk: Desk) -> None:
     (offer,) = reply.grants
     assert (offer.lab, offer.card, offer.address) == (lab.name, 2, "https://127.0.0.1:9000")
     grant = device.verified(offer.ticket, lab.name)
+    assert offer.lab_name
+    assert offer.lab_name not in repr(grant)
     assert grant.aud == lab.name
     assert grant.exp - grant.iat == 3600
     assert grant.iat == int(desk.now_s)
@@ -35,6 +37,14 @@ def test_a_grant_names_what_the_lab_needs_and_nothing_else(desk: Desk) -> None:
     assert account is not None
     for secret in (account[0], device.name, "ann", "192.0.2"):
         assert secret not in repr(grant)
+
+
+def test_an_offer_says_what_its_lab_says_of_itself(desk: Desk) -> None:
+    lab, device = desk.lab(), desk.device()
+    for words in ("", "Currents of the North Sea", "x" * 3000):
+        desk.tx.execute("UPDATE lab SET words_public = ? WHERE lab = ?", words, lab.name)
+        (offer,) = device.contact((0,)).grants
+        assert offer.lab_words == words[:1000]
 
 
 def test_grants_are_for_their_lab_alone(desk: Desk) -> None:
