@@ -358,6 +358,12 @@ def asvs() -> str:
     return str(_of_tests("tests.helpers.asvs").page())
 
 
+def openapi() -> str:
+    from server_stub.coordinator.openapi import page
+
+    return page()
+
+
 def _of_tests(name: str) -> ModuleType:
     sys.path.insert(0, str(ROOT))  # tests are no part of what is installed
     try:
@@ -424,6 +430,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "reference/attacks.md": attacks,
     "reference/errors.md": errors,
     "reference/settings.md": settings,
+    "reference/openapi.json": openapi,
     "reference/performance.md": performance,
 }
 

@@ -26,6 +26,7 @@ from gpugoblin.hashing import REQUEST, digest
 from gpugoblin.ids import GrantId, LeaseId
 
 __all__ = [
+    "FORMS",
     "HEADERS",
     "KEY_HEADER",
     "WINDOW_S",
@@ -61,12 +62,13 @@ NONCE_HEADER: Final = "Goblin-Nonce"
 SIGNATURE_HEADER: Final = "Goblin-Signature"
 HEADERS: Final = (KEY_HEADER, TIME_HEADER, NONCE_HEADER, SIGNATURE_HEADER)
 
-_FORMS: Final = {
+FORMS: Final[dict[str, re.Pattern[str]]] = {
     KEY_HEADER: re.compile(r"[0-9a-f]{64}", re.ASCII),
     TIME_HEADER: re.compile(r"[1-9][0-9]{0,10}", re.ASCII),
     NONCE_HEADER: re.compile(r"[0-9a-f]{32}", re.ASCII),
     SIGNATURE_HEADER: re.compile(r"[0-9a-f]{128}", re.ASCII),
 }
+"""The one spelling of each header's value."""
 
 NonceSeen = Callable[[bytes, bytes, float], bool]
 """`(public_key, nonce, until_s)`: remembers the pair until then; True when it was there already."""
@@ -206,7 +208,7 @@ def _header(headers: Mapping[str, str], name: str) -> str:
         value = headers.get(name.lower())
     if value is None:
         raise WireError("signature_missing", header=name)
-    if _FORMS[name].fullmatch(value) is None:
+    if FORMS[name].fullmatch(value) is None:
         raise WireError("signature_malformed", header=name)
     return value
 

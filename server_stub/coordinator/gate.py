@@ -12,16 +12,18 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
+from msgspec import Struct
 from starlette.requests import Request
 
 from gpugoblin.clock import Clock
+from gpugoblin.error_codes import FAMILIES
 from gpugoblin.errors import CoordinatorError, GoblinError, WireError
 from gpugoblin.wire.signing import check_request
 from server_stub.coordinator.house import Caller, House
 from server_stub.coordinator.store import Store, Transaction
 from server_stub.web.rates import Rate, RequestBuckets, network_prefix
 
-__all__ = ["Gate", "Service", "read_body", "status_of"]
+__all__ = ["Gate", "Refusal", "Service", "read_body", "status_of", "status_of_code"]
 
 R = TypeVar("R")
 
@@ -44,6 +46,7 @@ _STATUS: Final = {
     "coordinator_subject_unknown": 404,
     "certificate_unknown": 404,
     "team_code_unknown": 404,
+    "team_captain_only": 403,
     "certificate_days_wrong": 400,
     "quota_malformed": 400,
     "form_malformed": 400,
@@ -64,7 +67,17 @@ _STATUS: Final = {
     "coordinator_database_unreachable": 503,
     "coordinator_outcome_unknown": 503,
     "coordinator_stopping": 503,
+    "coordinator_internal": 500,
 }
+
+
+class Refusal(Struct, frozen=True):
+    """What comes instead of a reply: a stable code, what was wrong, what to do, and the values."""
+
+    code: str
+    what: str
+    next_step: str
+    fields: dict[str, int | float | str]
 
 
 @dataclass(slots=True)
@@ -90,7 +103,12 @@ class Service:
 
 def status_of(error: GoblinError) -> int:
     """The HTTP status of an error."""
-    return _STATUS.get(error.code, 409 if isinstance(error, CoordinatorError) else 400)
+    return status_of_code(error.code)
+
+
+def status_of_code(code: str) -> int:
+    """The HTTP status of a declared code."""
+    return _STATUS.get(code, 409 if code in FAMILIES["coordinator"] else 400)
 
 
 class Gate:
