@@ -250,6 +250,11 @@ _JOBS: dict[str, ErrorCode] = {
         what="The certificate of job {name!r} does not hold: {reason}.",
         next_step="Do not cite it. Tell the lab, and compare the node's key with the one you know.",
     ),
+    "kept_certificate_invalid": ErrorCode(
+        what="The certificate in {file} does not hold: {reason}.",
+        next_step="Do not rely on it. Ask for the file as the coordinator's page or the lab wrote"
+        " it, and compare the key with the one that they show.",
+    ),
     "array_elsewhere": ErrorCode(
         what="The array made at {line} lives on the lab node {there}, and the job would run on "
         "{here}.",

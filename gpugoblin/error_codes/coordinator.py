@@ -237,6 +237,15 @@ CODES: dict[str, ErrorCode] = {
         what="There is no team with this code.",
         next_step="Ask a member of the team for its code; it stands on the page of their team.",
     ),
+    "coordinator_dir_shared": ErrorCode(
+        what="The state directory {path} is that of a lab node.",
+        next_step="Give the coordinator a directory of its own, which the node cannot read, or the"
+        " node another one: the coordinator must not have research data within its reach.",
+    ),
+    "team_captain_only": ErrorCode(
+        what="Only the captain of your team can do this.",
+        next_step="Ask the captain to do it, or to hand the team over to you.",
+    ),
     "team_full": ErrorCode(
         what="This team has {most} members already.",
         next_step="Join another team, or make one.",

@@ -60,6 +60,11 @@ CODES: dict[str, ErrorCode] = {
         next_step="Put it back, or correct state_dir in the configuration; then start the node. All"
         " that was verified is in the directory.",
     ),
+    "state_dir_shared": ErrorCode(
+        what="The state directory {path} is that of a coordinator.",
+        next_step="Give the node a directory of its own, which the coordinator cannot read: it must"
+        " not have research data within its reach.",
+    ),
     "state_dir_empty": ErrorCode(
         what="The configuration names the lab {lab}, but there is no node.key in {path}.",
         next_step="Is the disk mounted, and state_dir right? Without its key the node is unknown to"

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import random
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -29,8 +29,8 @@ from gpugoblin.wire.messages.contact import Contact, ContactReply, Demand
 from gpugoblin.wire.messages.enrol import EnrolCode, EnrolMail, EnrolPoll, EnrolStart
 from gpugoblin.wire.messages.probe import Probe, ProbeReply
 from gpugoblin.wire.messages.receipt import ReceiptBatch
-from server_stub.coordinator import probing
-from server_stub.coordinator.gate import Gate, Service, read_body, status_of
+from server_stub.coordinator import only_tls, probing
+from server_stub.coordinator.gate import Gate, Refusal, Service, read_body, status_of
 from server_stub.coordinator.handlers import enrol, enrol_mail, node, operator, own_machines
 from server_stub.coordinator.handlers.common import use_nonce
 from server_stub.coordinator.handlers.contact import (
@@ -39,6 +39,7 @@ from server_stub.coordinator.handlers.contact import (
     contact,
     signed_contacts,
 )
+from server_stub.coordinator.handlers.signin import tag_of
 from server_stub.coordinator.house import Caller, House
 from server_stub.coordinator.store import Transaction
 from server_stub.coordinator.together import Together
@@ -85,9 +86,12 @@ def make_app(service: Service) -> Starlette:
     routes.append(Route("/v1/node/revocations", _revocations_endpoint(gate), methods=["GET"]))
     routes.append(Route("/v1/node/probe", _probe_endpoint(gate), methods=["POST"]))
     routes.append(Route("/v1/status", _status_endpoint(gate), methods=["GET"]))
+    layers: list[Middleware] = [Middleware(CountingApp, counts)]
+    if said := only_tls.words(service.house.settings):
+        layers.append(Middleware(only_tls.OnlyTlsApp, said))
     return Starlette(
         routes=[*routes, *watch_routes(service, counts), *site_routes(service, gate)],
-        middleware=[Middleware(CountingApp, counts)],
+        middleware=layers,
         exception_handlers={HTTPException: _unknown_route},
     )
 
@@ -105,9 +109,23 @@ def _message_endpoint(
         body = await read_body(request, message_type(struct).key, limit, gate.service)
         caller = gate.check(request, body, address, now_s)
         message = decode(struct, body)
-        return encode(await _handled(gate.service, handler, now_s, caller, message))
+        try:
+            reply = await _handled(gate.service, handler, now_s, caller, message)
+        except GoblinError as refusal:
+            _log_sign_in(message, refusal.code)
+            raise
+        _log_sign_in(message, "")
+        return encode(reply)
 
     return _guarded(answer)
+
+
+def _log_sign_in(message: msgspec.Struct, refused: str) -> None:
+    """An owner who signs in at a device is in the log as one who signs in at the pages."""
+    if isinstance(message, EnrolCode):
+        how = logging.WARNING if refused else logging.INFO
+        said = f"refused, {refused}" if refused else "a device"
+        _log.log(how, "sign-in: %s [%s]", said, tag_of(message.ask))
 
 
 def _contact_endpoint(gate: Gate) -> Endpoint:
@@ -213,7 +231,7 @@ def _guarded(answer: Callable[[Request], Awaitable[bytes]]) -> Endpoint:
             return Response(status_code=400)
         except Exception:  # the edge of the process: the sender learns nothing of our insides
             _log.exception("%s %r failed", request.method, path_of(request))
-            return _error_response(CoordinatorError("coordinator_internal"), 500)
+            return _error_response(CoordinatorError("coordinator_internal"))
 
     return endpoint
 
@@ -225,22 +243,20 @@ async def _unknown_route(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 404
     if "text/html" in request.headers.get("Accept", ""):
         return refused_page(request, refusal, status)
-    return _error_response(refusal, status)
+    # With 405 the methods that there are (RFC 9110, section 15.5.6).
+    return _error_response(refusal, status, getattr(error, "headers", None))
 
 
-def _error_response(error: GoblinError, status: int | None = None) -> Response:
+def _error_response(
+    error: GoblinError, status: int | None = None, others: Mapping[str, str] | None = None
+) -> Response:
     status = status_of(error) if status is None else status
     fields = {
         name: value if isinstance(value, (int, float, str)) else str(value)
         for name, value in error.fields.items()
     }
-    body = {
-        "code": error.code,
-        "what": error.what,
-        "next_step": error.next_step,
-        "fields": fields,
-    }
-    headers = {}
+    body = Refusal(error.code, error.what, error.next_step, fields)
+    headers = dict(others or {})
     if status in (429, 503):
         headers["Retry-After"] = str(int(float(str(error.fields.get("wait_s", _RETRY_AFTER_S)))))
     if status in (408, 413):

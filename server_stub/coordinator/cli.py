@@ -7,8 +7,8 @@ are in `handlers`.
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
-import logging
 import random
 import sys
 from collections.abc import Callable, Sequence
@@ -21,8 +21,10 @@ from gpugoblin.clock import SystemClock
 from gpugoblin.errors import GoblinError
 from gpugoblin.ids import DeviceId, GrantId
 from gpugoblin.wire.tls import TlsFiles
-from server_stub.coordinator import audit, backups, databases, ledger, tables
+from server_stub import logs
+from server_stub.coordinator import audit, backups, databases, ledger, probing, tables
 from server_stub.coordinator.handlers import enrol, operator, signin
+from server_stub.coordinator.handlers.hosted import hosted
 from server_stub.coordinator.settings import Settings, load_settings
 from server_stub.coordinator.state import initialize, open_house, tls_files
 from server_stub.coordinator.store_writer import Transaction
@@ -56,6 +58,7 @@ def _parser() -> argparse.ArgumentParser:
     init = _verb(verbs, "init", "make a configuration, a database and keys", _init)
     init.add_argument("--host", default="127.0.0.1")
     init.add_argument("--port", type=int, default=8440)
+    init.add_argument("--state-dir", default="", help="of database and keys; else beside the file")
     init.add_argument("--database", default="", help="postgresql://...; otherwise SQLite")
     init.add_argument("--hostname", action="append", help="name in the self-made certificate")
     _verb(verbs, "serve", "serve until SIGTERM", _serve)
@@ -73,6 +76,7 @@ def _parser() -> argparse.ArgumentParser:
             verb.add_argument("--fingerprint", default="", help=text)
     credit = _verb(verbs, "credits", "show verified work", _credits)
     credit.add_argument("--by", choices=("owner", "device", "lab", "day"), default="owner")
+    _verb(verbs, "hosted", "show the lab node that this operator runs, and look at it", _hosted)
     _add_groups(verbs)
     return parser
 
@@ -82,6 +86,8 @@ def _add_groups(verbs: Any) -> None:
     accounts = account.add_subparsers(required=True, metavar="COMMAND")
     _verb(accounts, "add", "make an account", _account_add).add_argument("name")
     _verb(accounts, "list", "list accounts", _account_list)
+    signout = _verb(accounts, "signout", "sign an account out of every browser", _account_signout)
+    signout.add_argument("name")
     staff = verbs.add_parser("operator", help="who may use the operator's pages")
     staffs = staff.add_subparsers(required=True, metavar="COMMAND")
     promote = _verb(staffs, "add", "give an account the operator's pages", _operator_add)
@@ -116,6 +122,8 @@ def _verb(
 
 def _init(arguments: Arguments) -> int:
     chosen: dict[str, object] = {"host": arguments.host, "port": arguments.port}
+    if arguments.state_dir:
+        chosen["state_dir"] = str(Path(arguments.state_dir).absolute())
     if arguments.database:
         chosen["database"] = arguments.database
     if arguments.hostname:
@@ -129,8 +137,8 @@ def _init(arguments: Arguments) -> int:
 def _serve(arguments: Arguments) -> int:
     from server_stub.coordinator.server import serve
 
-    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO)
     settings = load_settings(arguments.config)
+    logs.configure(settings.log_format)
 
     def ready(address: str, tls: TlsFiles | None) -> None:
         pin = f" certificate_sha256={tls.sha256}" if tls else ""
@@ -150,6 +158,25 @@ def _status(arguments: Arguments) -> int:
     )
     shown = {name: getattr(found, name) for name in found.__struct_fields__}
     return _show(arguments, {**shown, "certificate_sha256": tls.sha256 if tls else ""})
+
+
+def _hosted(arguments: Arguments) -> int:
+    house = open_house(load_settings(arguments.config))
+    name = house.settings.hosted_lab
+    found = _run(house.settings, lambda tx, now_s: hosted(house, tx))
+    if not name or found is None:
+        state = "not registered: `lab add` does that" if name else "off: `hosted_lab` is empty"
+        _show(arguments, {"hosted_lab": name, "state": state})
+        return 1 if name else 0
+    # The operator looks at an own machine, which may well be in an own network.
+    seen = asyncio.run(probing.look(found.address, found.certificate_sha256, "127.0.0.1"))
+    shown = {
+        "hosted_lab": found.name, "lab": found.lab,
+        "state": "suspended" if found.is_suspended else "registered", "seen": seen.outcome,
+        "node": found.address, "certificate_sha256": found.certificate_sha256 or "",
+    }  # fmt: skip
+    _show(arguments, shown)
+    return 1 if found.is_suspended or seen.outcome != "reached" else 0
 
 
 def _check(arguments: Arguments) -> int:
@@ -216,6 +243,14 @@ def _account_add(arguments: Arguments) -> int:
 def _account_list(arguments: Arguments) -> int:
     settings = load_settings(arguments.config)
     return _show(arguments, _run(settings, lambda tx, now_s: operator.list_accounts(tx)))
+
+
+def _account_signout(arguments: Arguments) -> int:
+    ended = _run(
+        load_settings(arguments.config),
+        lambda tx, now_s: operator.end_sessions(tx, now_s, arguments.name),
+    )
+    return _show(arguments, {"name": arguments.name, "sessions_ended": ended})
 
 
 def _operator_add(arguments: Arguments) -> int:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from gpugoblin.wire.credits import MICRO
 from server_stub.coordinator.store import Transaction
 
 __all__ = [
@@ -26,7 +27,6 @@ __all__ = [
     "to_micro",
 ]
 
-MICRO: Final = 1_000_000
 MAX_BALANCE: Final = 2**62
 _DAY_S: Final = 86_400
 

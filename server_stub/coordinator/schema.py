@@ -251,8 +251,15 @@ _FIFTH: Final[tuple[Statement, ...]] = (
     "CREATE UNIQUE INDEX team_member_by_account ON team_member (account) WHERE until_s IS NULL",
 )
 
+_SIXTH: Final[tuple[Statement, ...]] = (
+    # Who made a team was not kept before: the one who has been in for the longest.
+    "ALTER TABLE team ADD COLUMN captain {text} REFERENCES account",
+    "UPDATE team SET captain = (SELECT account FROM team_member WHERE team_member.team = team.team"
+    " AND until_s IS NULL ORDER BY since_s, account LIMIT 1)",
+)
+
 MIGRATIONS: Final[tuple[tuple[Statement, ...], ...]] = (
-    _FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH,
+    _FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH, _SIXTH,
 )  # fmt: skip
 """Step `n` makes schema `n + 1` out of schema `n`. Steps that were released never change.
 
@@ -302,7 +309,7 @@ COLUMNS: Final[dict[str, tuple[str, ...]]] = {
         "certificate", "account", "name", "lab", "since_day", "until_day", "micro_units",
         "receipts", "issued_day",
     ),
-    "team": ("team", "name", "code", "created_s"),
+    "team": ("team", "name", "code", "created_s", "captain"),
     "team_member": ("team", "account", "since_s", "until_s", "micro_units"),
 }  # fmt: skip
 """Every column that may exist. A test compares it with the database and with a list of words that

@@ -14,6 +14,7 @@ from typing import Any, Final
 from gpugoblin import settings as declared
 from gpugoblin.errors import SettingsError
 from gpugoblin.settings import Setting, declare
+from server_stub import logs
 
 __all__ = ["SETTINGS", "Settings", "load_settings", "settings_toml"]
 
@@ -100,6 +101,17 @@ SETTINGS: Final = declare(
         " name that the browser asks for.",
     ),
     Setting(
+        "only_tls", "text", "host", "",
+        "Browsers that see a certificate of an authority are told to use TLS alone for a year, at"
+        " every port: of this host, of those below it too, or off.",
+        choices=("host", "subdomains", "off"),
+    ),
+    Setting(
+        "hosted_lab", "text", "", "",
+        "Name of the lab whose node this operator runs for researchers without a machine; the pages"
+        " then say that their data is kept there. Empty: there is none.",
+    ),
+    Setting(
         "mail_host", "text", "", "",
         "SMTP server that takes our letters; empty: nobody can sign in on the pages.",
     ),
@@ -136,6 +148,10 @@ SETTINGS: Final = declare(
     Setting(
         "max_connections", "int", 2000, "",
         "Connections at once, of which one network address may have a quarter.", 1,
+    ),
+    Setting(
+        "log_format", "text", "text", "", "Lines for people, or a JSON object a line.",
+        choices=logs.FORMATS,
     ),
 )  # fmt: skip
 
@@ -176,6 +192,8 @@ class Settings:
     max_units_per_lab_day: float
     body_s: float
     public_url: str
+    only_tls: str
+    hosted_lab: str
     mail_host: str
     mail_port: int
     mail_tls: str
@@ -190,6 +208,7 @@ class Settings:
     session_s: float
     fresh_s: float
     max_connections: int
+    log_format: str
 
     @classmethod
     def of(cls, document: Mapping[str, object]) -> Settings:

@@ -42,7 +42,8 @@ def initialize(config: Path, **chosen: object) -> Settings:
     """Writes a configuration and makes the directory that it names.
 
     Raises:
-        CoordinatorError: `coordinator_exists`, `coordinator_config_unwritable`.
+        CoordinatorError: `coordinator_exists`, `coordinator_config_unwritable`,
+            `coordinator_dir_shared`.
         SettingsError: `setting_unknown`, `setting_invalid`.
     """
     if config.exists():
@@ -59,6 +60,7 @@ def initialize(config: Path, **chosen: object) -> Settings:
         ) from cause
     settings = load_settings(config)
     files = Files(settings.state_dir)
+    _need_own(settings.state_dir)
     databases.create(settings)
     load_or_make_key(files.ticket_key)
     load_or_make_key(files.pseudonym_key)
@@ -69,14 +71,21 @@ def open_house(settings: Settings) -> House:
     """Settings and keys.
 
     Raises:
-        CoordinatorError: `coordinator_not_set_up`.
+        CoordinatorError: `coordinator_not_set_up`, `coordinator_dir_shared`.
         WireError: `key_file_unreadable`.
     """
     files = Files(settings.state_dir)
+    _need_own(settings.state_dir)
     databases.check_there(settings)
     # A pseudonym key has the form of a signing key: 32 random bytes.
     pseudonym_key = load_key(files.pseudonym_key).private_bytes_raw()
     return House(settings, load_key(files.ticket_key), pseudonym_key)
+
+
+def _need_own(directory: Path) -> None:
+    """A lab node on this machine keeps its data and its key elsewhere, out of our reach."""
+    if (directory / "node.key").exists():
+        raise CoordinatorError("coordinator_dir_shared", path=directory)
 
 
 def tls_files(settings: Settings) -> TlsFiles | None:

@@ -10,18 +10,17 @@ import random
 from datetime import UTC, date, datetime
 from typing import Final
 
-from msgspec import Struct
-
 from gpugoblin.errors import CoordinatorError
+from gpugoblin.wire.credits import Certificate, SealedCertificate
 from gpugoblin.wire.signing import sign_json
 from server_stub.coordinator import audit
 from server_stub.coordinator.handlers.common import number
 from server_stub.coordinator.handlers.signin import Person
 from server_stub.coordinator.house import House, draw_long_code, spelled
-from server_stub.coordinator.ledger import MICRO, day_of
+from server_stub.coordinator.ledger import day_of
 from server_stub.coordinator.store import Transaction, Value
 
-__all__ = ["Certificate", "find", "find_own", "issue", "labs_of", "own", "seal"]
+__all__ = ["find", "find_own", "issue", "labs_of", "own", "seal", "sealed"]
 
 MAX_CERTIFICATES: Final = 200
 """Of one account: each is a row that stays as long as the account."""
@@ -30,23 +29,6 @@ _FIELDS: Final = (
     "certificate, certificate.name, lab.name, since_day, until_day, micro_units, receipts,"
     " issued_day"
 )
-
-
-class Certificate(Struct, frozen=True):
-    """What is certified. Days count from 1970, in UTC; a unit has a million `micro_units`."""
-
-    code: str
-    name: str
-    lab: str
-    since_day: int
-    until_day: int
-    micro_units: int
-    receipts: int
-    issued_day: int
-
-    @property
-    def units(self) -> float:
-        return self.micro_units / MICRO
 
 
 def issue(
@@ -140,6 +122,11 @@ def seal(house: House, one: Certificate) -> str:
     Whoever has the coordinator's public key can check it without asking (`verify_json`).
     """
     return sign_json(house.ticket_key, one).hex()
+
+
+def sealed(house: House, one: Certificate) -> SealedCertificate:
+    """A certificate to be kept: `gpugoblin certificate check` checks it without asking."""
+    return SealedCertificate(one, seal(house, one), house.public_key.hex())
 
 
 def _read(tx: Transaction, where: str, *values: Value) -> list[Certificate]:

@@ -18,6 +18,7 @@ from gpugoblin.ids import AccountId, DeviceId, GrantId, LabId
 from server_stub.coordinator import audit
 from server_stub.coordinator.handlers.common import number
 from server_stub.coordinator.handlers.grants import uncount
+from server_stub.coordinator.handlers.signin import sign_out_all
 from server_stub.coordinator.house import draw_id
 from server_stub.coordinator.ledger import MICRO
 from server_stub.coordinator.store import Transaction
@@ -29,6 +30,7 @@ __all__ = [
     "Status",
     "add_account",
     "add_lab",
+    "end_sessions",
     "list_accounts",
     "list_labs",
     "make_operator",
@@ -235,6 +237,20 @@ def remove_operator(tx: Transaction, now_s: float, mailbox: str) -> AccountId:
     tx.execute("UPDATE account SET role = 'contributor' WHERE account = ?", row[0])
     audit.record(tx, now_s, ACTOR, "operator_remove", row[0])
     return AccountId(row[0])
+
+
+def end_sessions(tx: Transaction, now_s: float, name: str, actor: str = ACTOR) -> int:
+    """Signs an account out of every browser; how many they were. Its machines go on.
+
+    Raises:
+        CoordinatorError: `coordinator_subject_unknown`.
+    """
+    row = tx.row("SELECT account FROM account WHERE name = ?", name)
+    if row is None:
+        raise CoordinatorError("coordinator_subject_unknown", kind="account", name=name[:64])
+    ended = sign_out_all(tx, row[0])
+    audit.record(tx, now_s, actor, "sessions_end", row[0])
+    return ended
 
 
 def revoke_grant(tx: Transaction, now_s: float, grant: GrantId) -> None:

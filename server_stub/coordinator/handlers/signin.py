@@ -26,14 +26,18 @@ from server_stub.coordinator.store import Transaction
 
 __all__ = [
     "Person",
+    "SessionRow",
     "ask_code",
     "is_still",
     "mailbox_of",
     "person_of",
     "redeem",
     "redeem_account",
+    "sessions",
     "sign_out",
     "sign_out_all",
+    "sign_out_other",
+    "tag_of",
 ]
 
 SESSION: Final = "gpugoblin 2026-11 session"
@@ -44,6 +48,9 @@ MAX_SESSIONS: Final = 20
 
 _LETTERS: Final = Rate(1 / 30.0, 60.0)
 """Letters that one network may ask for: a class signs in at once, a flood does not."""
+
+_TAG_DIGITS: Final = 16
+"""Of the hash of a secret: enough to tell the sessions of an account apart."""
 
 _TOUCH_S: Final = 60.0
 """A session is written that it was seen at most so often."""
@@ -75,6 +82,16 @@ class Person:
     @property
     def is_operator(self) -> bool:
         return self.role == "operator"
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRow:
+    """A browser that is signed in. `tag` names the session and opens nothing."""
+
+    tag: str
+    created_s: float
+    seen_s: float
+    is_own: bool
 
 
 def mailbox_of(text: str) -> str:
@@ -221,6 +238,47 @@ def sign_out(tx: Transaction, secret: str) -> None:
 def sign_out_all(tx: Transaction, account: str) -> int:
     """Ends every session of an account; how many they were."""
     return tx.execute("DELETE FROM session WHERE account = ?", account)
+
+
+def sessions(
+    house: House, tx: Transaction, now_s: float, account: str, own: str
+) -> list[SessionRow]:
+    """The browsers in which an account is signed in, the one that asks first, then the latest.
+
+    Args:
+        own: the secret of the session that asks.
+    """
+    settings = house.settings
+    rows = tx.rows(
+        "SELECT session, created_s, seen_s FROM session"
+        " WHERE account = ? AND created_s >= ? AND seen_s >= ? ORDER BY seen_s DESC, session",
+        account, now_s - settings.session_s, now_s - settings.session_idle_s,
+    )  # fmt: skip
+    found = [
+        SessionRow(hidden[:_TAG_DIGITS], created_s, seen_s, hidden == _hidden(own))
+        for hidden, created_s, seen_s in rows
+    ]
+    return sorted(found, key=lambda one: not one.is_own)
+
+
+def sign_out_other(tx: Transaction, now_s: float, account: str, tag: str) -> None:
+    """Ends the session of that tag, if it is the account's.
+
+    Raises:
+        CoordinatorError: `coordinator_subject_unknown`: also for somebody else's, and for one that
+            has ended by itself.
+    """
+    if len(tag) != _TAG_DIGITS or not tx.execute(
+        "DELETE FROM session WHERE account = ? AND substr(session, 1, ?) = ?",
+        account, _TAG_DIGITS, tag,
+    ):  # fmt: skip
+        raise CoordinatorError("coordinator_subject_unknown", kind="session", name=tag[:64])
+    audit.record(tx, now_s, account, "session_end", account)
+
+
+def tag_of(secret: str) -> str:
+    """Names in logs what a secret opens: the same for the same secret, and of no use to a thief."""
+    return _hidden(secret)[:_TAG_DIGITS]
 
 
 def _account_of(

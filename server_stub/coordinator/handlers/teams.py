@@ -5,6 +5,9 @@ together, and the names of those who chose to be listed. Never who did how much.
 
 Work counts for the team in which its owner is when the coordinator books it (`ledger.book`), and
 stays with that team.
+
+A team with members has one captain among them: who made it, or whom that one named (`captains`).
+When a captain leaves, it is who has been in for the longest; who joins an empty team is it, too.
 """
 
 from __future__ import annotations
@@ -80,8 +83,12 @@ def join(tx: Transaction, now_s: float, person: Person, code: str) -> None:
     audit.record(tx, now_s, person.account, "team_join", row[0])
 
 
-def leave(tx: Transaction, now_s: float, account: str) -> bool:
-    """Ends a membership; False where there was none. A team that is left with nothing ends."""
+def leave(tx: Transaction, now_s: float, account: str, actor: str = "") -> bool:
+    """Ends a membership; False where there was none. A team that is left with nothing ends.
+
+    Args:
+        actor: who ends it, where that is not the account itself.
+    """
     row = tx.row("SELECT team FROM team_member WHERE account = ? AND until_s IS NULL", account)
     if row is None:
         return False
@@ -89,7 +96,11 @@ def leave(tx: Transaction, now_s: float, account: str) -> bool:
     tx.execute(
         "UPDATE team_member SET until_s = ? WHERE account = ? AND until_s IS NULL", now_s, account
     )
-    audit.record(tx, now_s, account, "team_leave", team)
+    if actor:
+        audit.record(tx, now_s, actor, "team_remove", account)
+    else:
+        audit.record(tx, now_s, account, "team_leave", team)
+    _see_to_captain(tx, team)
     used = number(
         tx,
         "SELECT COUNT(*) FROM team_member WHERE team = ? AND (until_s IS NULL OR micro_units > 0)",
@@ -116,6 +127,16 @@ def forget(tx: Transaction, now_s: float, account: str) -> None:
         )  # fmt: skip
         if not others:
             _end(tx, team)
+
+
+def _see_to_captain(tx: Transaction, team: str) -> None:
+    """Gives a team whose captain is not in it another one, if there is anybody."""
+    tx.execute(
+        "UPDATE team SET captain = (SELECT account FROM team_member WHERE team = ?"
+        " AND until_s IS NULL ORDER BY since_s, account LIMIT 1) WHERE team = ? AND NOT EXISTS"
+        " (SELECT 1 FROM team_member WHERE team = ? AND account = captain AND until_s IS NULL)",
+        team, team, team,
+    )  # fmt: skip
 
 
 def _end(tx: Transaction, team: str) -> None:
@@ -191,3 +212,4 @@ def _enter(tx: Transaction, now_s: float, person: Person, team: str) -> None:
         " ON CONFLICT (team, account) DO UPDATE SET since_s = excluded.since_s, until_s = NULL",
         team, person.account, now_s,
     )  # fmt: skip
+    _see_to_captain(tx, team)

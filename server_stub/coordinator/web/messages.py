@@ -36,8 +36,8 @@ SHOWN: Final = (
     "coordinator_route_unknown", "coordinator_stopping", "coordinator_subject_unknown",
     "fingerprint_differs", "form_foreign", "form_malformed", "labs_crowded", "login_code_wrong",
     "mail_crowded", "mailbox_malformed", "message_too_large", "operator_only", "quota_malformed",
-    "signin_off", "signin_stale", "team_code_unknown", "team_full", "team_joined",
-    "words_too_long", "words_too_short", "words_unprintable",
+    "signin_off", "signin_stale", "team_captain_only", "team_code_unknown", "team_full",
+    "team_joined", "words_too_long", "words_too_short", "words_unprintable",
 )  # fmt: skip
 """The refusals that a page can show."""
 

@@ -79,12 +79,20 @@ async def _machines(service: Service, visit: Visit) -> Response:
     return render(
         visit, "operator_machines.html", accounts=rows,
         is_done=visit.request.query_params.get("done") == "1",
+        is_ended=visit.request.query_params.get("ended") == "1",
     )  # fmt: skip
 
 
 async def _machines_act(service: Service, visit: Visit) -> Response:
-    person, device = person_of(visit), visit.given.get("device", "").strip()
+    person, given = person_of(visit), visit.given
     need_fresh(service, visit)
+    if given.get("act") == "sessions":
+        name = given.get("name", "")
+        await service.transact(
+            lambda tx: operator.end_sessions(tx, visit.now_s, name, actor=person.account)
+        )
+        return go("/operator/machines?ended=1")
+    device = given.get("device", "").strip()
     await service.transact(
         lambda tx: operator.revoke_device(tx, visit.now_s, DeviceId(device), actor=person.account)
     )

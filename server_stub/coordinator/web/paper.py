@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from babel.dates import format_date
 from babel.numbers import format_decimal
 
-from server_stub.coordinator.handlers.certificates import Certificate
+from gpugoblin.wire.credits import Certificate
 from server_stub.coordinator.web.languages import DEFAULT, translations
 
 if TYPE_CHECKING:

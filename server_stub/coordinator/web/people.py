@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from gpugoblin.errors import CoordinatorError, WebError
 from server_stub.coordinator.gate import Service
-from server_stub.coordinator.handlers import certificates, enrol, people, teams
+from server_stub.coordinator.handlers import captains, certificates, enrol, people, signin, teams
 from server_stub.coordinator.handlers.signin import Person
 from server_stub.coordinator.ledger import day_of
 from server_stub.coordinator.web import paper
@@ -43,11 +43,26 @@ def need_fresh(service: Service, visit: Visit) -> None:
 
 
 async def _account(service: Service, visit: Visit) -> Response:
-    return render(visit, "account.html", is_saved=visit.request.query_params.get("saved") == "1")
+    person = person_of(visit)
+    found = await service.transact(
+        lambda tx: signin.sessions(service.house, tx, visit.now_s, person.account, visit.session)
+    )
+    return render(
+        visit, "account.html", is_saved=visit.request.query_params.get("saved") == "1",
+        sessions=found,
+    )  # fmt: skip
 
 
 async def _account_act(service: Service, visit: Visit) -> Response:
     given, person = visit.given, person_of(visit)
+    if given.get("act") == "end":
+        need_fresh(service, visit)
+        await service.transact(
+            lambda tx: signin.sign_out_other(
+                tx, visit.now_s, person.account, given.get("session", "")
+            )
+        )
+        return go("/account")
     language = given.get("language", DEFAULT)
     language = language if language in LANGUAGES else DEFAULT
     await service.transact(
@@ -64,6 +79,8 @@ async def _account_act(service: Service, visit: Visit) -> Response:
 async def _export(service: Service, visit: Visit) -> Response:
     person = person_of(visit)
     found = await service.transact(lambda tx: people.export(tx, visit.now_s, person))
+    own = await service.transact(lambda tx: certificates.own(tx, person.account))
+    found["certificates"] = [certificates.sealed(service.house, one) for one in own]
     return Response(
         msgspec.json.format(msgspec.json.encode(found), indent=2),
         media_type="application/json",
@@ -169,13 +186,23 @@ async def _team(service: Service, visit: Visit) -> Response:
     person = person_of(visit)
     team = await service.transact(lambda tx: teams.own(tx, person.account))
     code = await service.transact(lambda tx: teams.code_of(tx, person.account))
-    return render(visit, "team.html", team=team, code=code)
+    is_captain = await service.transact(lambda tx: captains.is_captain(tx, person.account))
+    others = await service.transact(lambda tx: captains.members(tx, person))
+    return render(visit, "team.html", team=team, code=code, is_captain=is_captain, others=others)
 
 
 async def _team_act(service: Service, visit: Visit) -> Response:
     person, given = person_of(visit), visit.given
     act, name, code = given.get("act"), given.get("name", "").strip(), given.get("code", "")
-    if act == "leave":
+    rng, now_s = service.rng, visit.now_s
+    if act == "remove":
+        await service.transact(lambda tx: captains.remove(tx, now_s, rng, person, name))
+    elif act == "code":
+        await service.transact(lambda tx: captains.new_code(tx, now_s, rng, person))
+    elif act == "hand_over":
+        need_fresh(service, visit)
+        await service.transact(lambda tx: captains.hand_over(tx, now_s, person, name))
+    elif act == "leave":
         await service.transact(lambda tx: teams.leave(tx, visit.now_s, person.account))
     elif act == "create":
         await service.transact(lambda tx: teams.create(tx, visit.now_s, service.rng, person, name))

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, TypeVar
 
+import msgspec
 from starlette.responses import Response
 
 from gpugoblin.errors import CoordinatorError
@@ -22,6 +23,7 @@ from server_stub.coordinator.handlers import (
     people,
     teams,
 )
+from server_stub.coordinator.handlers.hosted import hosted
 from server_stub.coordinator.ledger import MICRO, day_of
 from server_stub.coordinator.store import Transaction
 from server_stub.coordinator.web.languages import translations
@@ -64,6 +66,16 @@ def _plain(template: str) -> Show:
     return show
 
 
+def _with_hosted(template: str) -> Show:
+    """A page that says more where the operator runs a lab node."""
+
+    async def show(service: Service, visit: Visit) -> Response:
+        found = await _kept(service, service.kept, "hosted", lambda tx: hosted(service.house, tx))
+        return render(visit, template, hosted=found)
+
+    return show
+
+
 async def _home(service: Service, visit: Visit) -> Response:
     counts = await _kept(service, service.kept, "counts", _counts(service))
     return render(visit, "home.html", counts=counts)
@@ -81,7 +93,8 @@ async def _status(service: Service, visit: Visit) -> Response:
 async def _labs(service: Service, visit: Visit) -> Response:
     now_s = service.clock.wall_s()
     found = await _kept(service, service.kept, "labs", lambda tx: applications.labs(tx, now_s))
-    return render(visit, "labs.html", labs=found)
+    run_here = await _kept(service, service.kept, "hosted", lambda tx: hosted(service.house, tx))
+    return render(visit, "labs.html", labs=found, hosted=run_here)
 
 
 async def _leaders(service: Service, visit: Visit) -> Response:
@@ -131,6 +144,12 @@ async def _certificate(service: Service, visit: Visit) -> Response:
         visit.error = error
         return render(visit, "certificate.html", status_of(error), one=None, code=code)
     house = service.house
+    if visit.request.query_params.get("form") == "json":
+        kept = msgspec.json.encode(certificates.sealed(house, one))
+        return Response(
+            msgspec.json.format(kept, indent=2), media_type="application/json",
+            headers={"Content-Disposition": f'attachment; filename="gpugoblin-{one.code}.json"'},
+        )  # fmt: skip
     return render(
         visit, "certificate.html", one=one, code="", seal=certificates.seal(house, one),
         coordinator_key=house.public_key.hex(),
@@ -174,8 +193,8 @@ def iso_day(day: int) -> str:
 PAGES: Final = (
     Page("/", _home),
     Page("/how", _plain("how.html")),
-    Page("/questions", _plain("questions.html")),
-    Page("/privacy", _plain("privacy.html")),
+    Page("/questions", _with_hosted("questions.html")),
+    Page("/privacy", _with_hosted("privacy.html")),
     Page("/status", _status),
     Page("/labs", _labs),
     Page("/leaders", _leaders),

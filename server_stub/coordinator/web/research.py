@@ -8,6 +8,7 @@ from starlette.responses import Response
 
 from server_stub.coordinator.gate import Service
 from server_stub.coordinator.handlers import applications
+from server_stub.coordinator.handlers.hosted import hosted
 from server_stub.coordinator.handlers.operator import NewLab
 from server_stub.coordinator.web.people import person_of
 from server_stub.coordinator.web.route import Page
@@ -20,8 +21,9 @@ async def _research(service: Service, visit: Visit) -> Response:
     person = person_of(visit)
     found = await service.transact(lambda tx: applications.applications(tx, account=person.account))
     labs = await service.transact(lambda tx: applications.own_labs(tx, person.account))
+    run_here = await service.transact(lambda tx: hosted(service.house, tx))
     return render(
-        visit, "research.html", applications=found, labs=labs,
+        visit, "research.html", applications=found, labs=labs, hosted=run_here,
         coordinator_key=service.house.public_key.hex(),
     )  # fmt: skip
 

@@ -1,10 +1,13 @@
 """The pages to sign in and out: a mail address, then the code of the letter.
 
-Owns: the two steps and their cookies. The answers are the same for every mail address.
+Owns: the two steps and their cookies, and what the log says of them. The answers are the same for
+every mail address. The log has neither mail addresses nor codes: what belongs to one letter carries
+the same tag.
 """
 
 from __future__ import annotations
 
+import logging
 from typing import Final
 
 from starlette.responses import Response
@@ -17,6 +20,8 @@ from server_stub.coordinator.web.visit import Visit, go, render
 from server_stub.web import forms
 
 __all__ = ["PAGES"]
+
+_log = logging.getLogger("gpugoblin.coordinator.signing")
 
 
 async def _signin(service: Service, visit: Visit) -> Response:
@@ -36,6 +41,7 @@ async def _signin_act(service: Service, visit: Visit) -> Response:
             visit.address,
         )
     )
+    _log.info("sign-in: a code was asked for [%s]", signin.tag_of(ask))
     response = go("/signin/code")
     forms.set_cookie(response, forms.ASK, ask, service.house.settings.login_s)
     return response
@@ -55,7 +61,13 @@ async def _code_act(service: Service, visit: Visit) -> Response:
         )
     )
     if isinstance(found, CoordinatorError):
+        _log.warning("sign-in: refused, %s [%s]", found.code, signin.tag_of(ask))
         raise found
+    person = await service.transact(
+        lambda tx: signin.person_of(service.house, tx, visit.now_s, found)
+    )
+    account = "" if person is None else person.account
+    _log.info("sign-in: %s, session %s [%s]", account, signin.tag_of(found), signin.tag_of(ask))
     if visit.session:
         await service.transact(lambda tx: signin.sign_out(tx, visit.session))
     response = go("/account")

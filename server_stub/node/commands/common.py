@@ -27,6 +27,7 @@ __all__ = [
     "add",
     "changing",
     "database_errors",
+    "need_own_directory",
     "settings_of",
     "writing",
 ]
@@ -55,6 +56,16 @@ def add(commands: Commands, name: str, run: Run, text: str) -> argparse.Argument
 def settings_of(arguments: argparse.Namespace) -> NodeSettings:
     """The settings that the command was given. Raises SettingsError."""
     return node_settings.load(arguments.config)
+
+
+def need_own_directory(directory: Path) -> None:
+    """A coordinator on this machine keeps its store and its keys elsewhere.
+
+    Raises:
+        NodeError: `state_dir_shared`.
+    """
+    if (directory / "ticket.key").exists():
+        raise NodeError("state_dir_shared", path=directory)
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from gpugoblin.wire.keys import load_or_make_key
 from gpugoblin.wire.signing import fingerprint, public_key_bytes
 from gpugoblin.wire.tls import make_self_signed
 from server_stub.node import settings as node_settings
-from server_stub.node.commands.common import Commands, add, writing
+from server_stub.node.commands.common import Commands, add, need_own_directory, writing
 
 __all__ = ["register", "run"]
 
@@ -37,6 +37,7 @@ def run(arguments: argparse.Namespace) -> int:
     shown = {name: parsed.values[name] for name in
              ("state_dir", "lab", "listen_port", "coordinator_address")}  # fmt: skip
     shown["confirmed_no_confidential_data"] = False
+    need_own_directory(parsed.state)
     with writing(parsed.state):
         parsed.state.mkdir(mode=0o700, parents=True, exist_ok=True)
     key = load_or_make_key(parsed.state / "node.key")

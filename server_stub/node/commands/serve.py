@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from gpugoblin.errors import NodeError
-from server_stub.node.commands.common import Commands, add, settings_of
+from server_stub.node.commands.common import Commands, add, need_own_directory, settings_of
 
 __all__ = ["register", "run"]
 
@@ -19,6 +19,7 @@ def run(arguments: argparse.Namespace) -> int:
     from server_stub.node.service import serve  # heavy: only the service needs it
 
     settings = settings_of(arguments)
+    need_own_directory(settings.state)
     if settings.lab and not (settings.state / "node.key").exists():
         raise NodeError("state_dir_empty", lab=settings.lab, path=settings.state)
     serve(settings)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import configparser
 import shlex
 import shutil
@@ -12,7 +13,17 @@ from pathlib import Path
 import pytest
 
 from app import main, session
+from server_stub.coordinator.cli import _parser as coordinator_parser
+from server_stub.node import commands as node_commands
 
+
+def _node_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser()
+    node_commands.register(parser)
+    return parser
+
+
+SERVERS = {"node": _node_parser, "coordinator": coordinator_parser}
 UNITS = Path(__file__).parents[3] / "packaging" / "systemd"
 NAMES = ("gpugoblin-agent.service", "gpugoblin-agent.user.service")
 
@@ -47,6 +58,22 @@ def test_the_helper_of_a_session_starts_and_has_no_way_out_but_sockets_of_this_m
     assert callable(session.main)
     assert service["RestrictAddressFamilies"] == "AF_UNIX AF_NETLINK"
     assert service["RestrictNamespaces"] == service["MemoryDenyWriteExecute"] == "yes"
+
+
+def test_the_units_of_both_servers_start_them_and_keep_them_apart() -> None:
+    node, coordinator = (unit(f"gpugoblin-{one}.service")["Service"] for one in SERVERS)
+    for service, (name, parser) in zip((node, coordinator), SERVERS.items(), strict=True):
+        words = shlex.split(service["ExecStart"])
+        assert words[:4] == ["/opt/gpugoblin/bin/python", "-I", "-m", f"server_stub.{name}"]
+        assert parser().parse_args(words[4:]).config.parent == Path(f"/etc/gpugoblin-{name}")
+        assert service["StateDirectory"] == f"gpugoblin-{name}"
+        assert service["StateDirectoryMode"] == "0700"
+    assert node["User"] != coordinator["User"]
+    for service, other in ((node, coordinator), (coordinator, node)):
+        hidden = service["InaccessiblePaths"].split()
+        assert {f"-{place}/{other['StateDirectory']}" for place in ("/var/lib", "/etc")} <= set(
+            hidden
+        )
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd on this machine")

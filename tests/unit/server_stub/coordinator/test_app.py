@@ -13,11 +13,12 @@ import pytest
 from gpugoblin.errors import CoordinatorError
 from gpugoblin.wire.codec import encode
 from gpugoblin.wire.messages.contact import Contact
-from gpugoblin.wire.messages.enrol import EnrolPoll, EnrolStart
+from gpugoblin.wire.messages.enrol import EnrolCode, EnrolMail, EnrolPoll, EnrolStart
 from gpugoblin.wire.signing import public_key_bytes, sign_request
 from server_stub.coordinator.app import MESSAGE_ROUTES
 from server_stub.coordinator.gate import status_of
 from server_stub.coordinator.handlers import enrol
+from server_stub.coordinator.handlers.signin import tag_of
 from server_stub.coordinator.store import SqliteStore, create
 from tests.helpers.coordinator_front import KEY, Front, Reply
 
@@ -161,9 +162,32 @@ def test_forwarded_addresses_count_only_from_trusted_proxies(store: SqliteStore)
             assert front.send("GET", "/v1/status", b"", headers, "10.0.0.1").status == expected
 
 
+def test_the_log_tells_of_sign_ins_at_devices(
+    store: SqliteStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    front = Front(store, chosen={"mail_host": "127.0.0.1"})
+    enrolment = front.signed(PATH, START).json["enrolment"]
+    asked = encode(EnrolMail(enrolment, "ann@example.org", "en"))
+    ask = front.signed("/v1/enrol/mail", asked).json["ask"]
+    letter = store.submit(lambda tx: tx.row("SELECT words_letter FROM mail")).result(10)
+    assert letter is not None
+    code = "".join(filter(str.isdigit, letter[0].splitlines()[2]))
+    for tried, status in ((f"{(int(code) + 1) % 10**8:08}", 403), (code, 200)):
+        body = encode(EnrolCode(enrolment, ask, tried))
+        assert front.signed("/v1/enrol/code", body).status == status
+    lines = [one.getMessage() for one in caplog.records if "sign-in" in one.getMessage()]
+    assert lines == [
+        f"sign-in: refused, login_code_wrong [{tag_of(ask)}]", f"sign-in: a device [{tag_of(ask)}]",
+    ]  # fmt: skip
+    assert code not in caplog.text
+
+
 def test_unknown_routes(front: Front) -> None:
     refused(front.send("GET", "/v1/nothing"), 404, "coordinator_route_unknown")
-    refused(front.send("GET", PATH), 405, "coordinator_route_unknown")
+    wrong_method = front.send("GET", PATH)
+    refused(wrong_method, 405, "coordinator_route_unknown")
+    assert wrong_method.headers["allow"] == "POST"
     refused(front.send("GET", "/" + "x" * 5000), 404, "coordinator_route_unknown")
 
 

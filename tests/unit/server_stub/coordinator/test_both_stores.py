@@ -27,6 +27,7 @@ from server_stub.coordinator import audit, ledger
 from server_stub.coordinator.handlers import (
     abuse,
     applications,
+    captains,
     certificates,
     contact,
     enrol,
@@ -50,6 +51,7 @@ from tests.helpers.coordinator import Desk, Device, Lab, card
 from tests.helpers.postgres import Postgres
 
 WHO = st.integers(0, 2)
+TEAM_ACTS = ["create", "join", "leave", "remove", "hand_over", "code"]
 WORDS = st.text("abc é日\u2028'\"%?\\", min_size=1, max_size=40)
 
 
@@ -332,7 +334,7 @@ class BothStores(RuleBasedStateMachine):
 
         self.certified += isinstance(self.both(work), list)
 
-    @rule(who=WHO, act=st.sampled_from(["create", "join", "leave"]), other=WHO)
+    @rule(who=WHO, act=st.sampled_from(TEAM_ACTS), other=WHO)
     def team(self, who: int, act: str, other: int) -> None:
         """Owners of devices make, join and leave teams, which shows in what they earn later."""
 
@@ -346,9 +348,19 @@ class BothStores(RuleBasedStateMachine):
             elif act == "join":
                 code = desk.tx.row("SELECT code FROM team WHERE name = ?", f"team-{other}")
                 teams.join(desk.tx, desk.now_s, person, code[0] if code else "")
+            elif act == "remove":
+                captains.remove(desk.tx, desk.now_s, desk.rng, person, f"ann-{other}")
+            elif act == "hand_over":
+                captains.hand_over(desk.tx, desk.now_s, person, f"ann-{other}")
+            elif act == "code":
+                captains.new_code(desk.tx, desk.now_s, desk.rng, person)
             else:
                 teams.leave(desk.tx, desk.now_s, person.account)
-            return [teams.own(desk.tx, person.account), teams.ranked(desk.tx, 5)]
+            return [
+                teams.own(desk.tx, person.account),
+                teams.ranked(desk.tx, 5),
+                captains.members(desk.tx, person),
+            ]
 
         self.both(work)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import re
+import socket
 import time
 from pathlib import Path
 from typing import Any
@@ -180,3 +181,37 @@ def test_the_operators_pages_are_given_and_taken(operator: Operator) -> None:
     again = ["operator", "remove", "ann@example.org", "--config", str(operator.config)]
     assert main(again) == 1
     assert "[coordinator_subject_unknown]" in operator.capture.readouterr().err
+
+
+def test_init_takes_a_directory_of_its_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config, state = tmp_path / "etc" / "c.toml", tmp_path / "lib"
+    words = ["init", "--config", str(config), "--state-dir", str(state), "--json"]
+    assert main(words) == 0
+    assert json.loads(capsys.readouterr().out)["state_dir"] == str(state)
+    assert (state / "ticket.key").exists()
+
+
+def test_the_hosted_lab_is_looked_at(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], operator: Operator
+) -> None:
+    assert operator("hosted")["state"].startswith("off")
+    with operator.config.open("a", encoding="utf-8") as file:
+        file.write('hosted_lab = "ours"\n')
+    words = ["--config", str(operator.config), "--json"]
+    assert main(["hosted", *words]) == 1
+    assert json.loads(capsys.readouterr().out)["state"].startswith("not registered")
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        address = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        operator("lab", "add", "ours", "--key", "ab" * 32, "--address", address)
+        shown = operator("hosted")
+        assert (shown["state"], shown["seen"], shown["node"]) == ("registered", "reached", address)
+    assert main(["hosted", *words]) == 1
+    assert json.loads(capsys.readouterr().out)["seen"] == "refused"
+
+
+def test_an_account_is_signed_out(operator: Operator) -> None:
+    operator("account", "add", "ann")
+    assert operator("account", "signout", "ann") == {"name": "ann", "sessions_ended": 0}
+    assert "coordinator_subject_unknown" in operator.refused("account", "signout", "bob")

@@ -60,3 +60,17 @@ def test_certificates(tmp_path: Path, settings: Settings) -> None:
     with pytest.raises(WireError) as caught:
         tls_files(Settings.of({**base, "tls": "files", "tls_certificate": "x", "tls_key": "y"}))
     assert caught.value.code == "certificate_unreadable"
+
+
+def test_the_directory_of_a_lab_node_is_not_taken(tmp_path: Path, settings: Settings) -> None:
+    other = tmp_path / "node"
+    other.mkdir()
+    (other / "node.key").touch()
+    with pytest.raises(CoordinatorError) as caught:
+        initialize(tmp_path / "second.toml", port=0, state_dir=str(other))
+    assert caught.value.code == "coordinator_dir_shared"
+    assert os.listdir(other) == ["node.key"]
+    (settings.state_dir / "node.key").touch()
+    with pytest.raises(CoordinatorError) as caught:
+        open_house(settings)
+    assert caught.value.code == "coordinator_dir_shared"

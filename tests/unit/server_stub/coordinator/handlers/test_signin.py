@@ -212,3 +212,34 @@ def test_a_session_that_changed_is_not_still_the_same(desk: Desk) -> None:
         desk.tx.execute(
             "UPDATE account SET role = ?, name = ?, closed_s = NULL", ann.role, ann.name
         )
+
+
+def test_the_sessions_of_an_account_are_listed_the_own_one_first(desk: Desk) -> None:
+    first = enter(desk)
+    desk.now_s += 3600
+    second = enter(desk)
+    enter(desk, "bob@example.org")
+    ann = person(desk, first)
+    assert ann is not None
+    found = signin.sessions(desk.house, desk.tx, desk.now_s, ann.account, first)
+    assert [(one.is_own, one.tag) for one in found] == [
+        (True, signin.tag_of(first)), (False, signin.tag_of(second)),
+    ]  # fmt: skip
+    assert first not in repr(found)
+    assert found[0].created_s == desk.now_s - 3600
+    desk.now_s += desk.house.settings.session_idle_s + 1
+    assert signin.sessions(desk.house, desk.tx, desk.now_s, ann.account, first) == []
+
+
+def test_one_session_of_ones_own_is_ended(desk: Desk) -> None:
+    first, second, other = enter(desk), enter(desk), enter(desk, "bob@example.org")
+    ann = person(desk, first)
+    assert ann is not None
+    tag = signin.tag_of(second)
+    for wrong in ("", tag[:-1], signin.tag_of(other), "%" * 16, "_" * 16, tag + "0"):
+        with pytest.raises(CoordinatorError, match="coordinator_subject_unknown"):
+            signin.sign_out_other(desk.tx, desk.now_s, ann.account, wrong)
+    signin.sign_out_other(desk.tx, desk.now_s, ann.account, tag)
+    assert [person(desk, one) is None for one in (first, second, other)] == [False, True, False]
+    with pytest.raises(CoordinatorError, match="coordinator_subject_unknown"):
+        signin.sign_out_other(desk.tx, desk.now_s, ann.account, tag)

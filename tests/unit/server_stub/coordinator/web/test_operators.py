@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from server_stub.coordinator.handlers import operator
 from server_stub.coordinator.handlers.operator import NewLab
 from tests.helpers.coordinator_front import Browser, Front
@@ -89,3 +91,17 @@ def test_who_is_no_operator_any_more_sees_and_does_nothing(boss: Browser, front:
         lambda tx: operator.remove_operator(tx, front.clock.now_s, "boss@example.org")
     ).result(10)
     assert boss.get("/operator/quota").status == 404
+
+
+def test_an_operator_signs_somebody_out_everywhere(
+    boss: Browser, ann: Browser, front: Front
+) -> None:
+    name = re.findall(r'name="name" type="text" value="([^"]*)"', ann.get("/account").body.decode())
+    reply = boss.post("/operator/machines", {"act": "sessions", "name": name[0]})
+    assert reply.headers["location"] == "/operator/machines?ended=1"
+    assert "signed out of every browser" in boss.get("/operator/machines?ended=1").text
+    assert ann.get("/account").status == 303
+    assert "sessions_end" in boss.get("/operator/record").text
+    assert boss.post("/operator/machines", {"act": "sessions", "name": "nobody"}).status == 404
+    front.clock.now_s += 1000
+    assert boss.post("/operator/machines", {"act": "sessions", "name": name[0]}).status == 403

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from server_stub.coordinator.handlers.certificates import Certificate
+from gpugoblin.wire.credits import Certificate
 from server_stub.coordinator.web import paper
 from server_stub.coordinator.web.languages import LANGUAGES
 from server_stub.coordinator.web.paper import draw, font_of

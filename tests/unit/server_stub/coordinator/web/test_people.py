@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from gpugoblin.client.certificate_command import certificate
 from gpugoblin.wire.codec import encode
 from gpugoblin.wire.keys import make_key
 from gpugoblin.wire.messages.enrol import EnrolStart
@@ -145,6 +147,26 @@ def test_a_certificate_is_made_drawn_and_checked_by_anyone(ann: Browser, front: 
     assert other.get(place).status == 404
 
 
+def test_a_certificate_is_kept_and_checked_without_the_server(
+    ann: Browser, front: Front, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lab = credited(front)
+    today = iso_day(day_of(front.clock.now_s))
+    ann.post("/credits", {"lab": lab, "since": today, "until": today})
+    (code,) = re.findall(r"[A-Z]{4}(?:-[A-Z]{4}){3}", ann.get("/credits").text)
+    key = front.service.house.public_key.hex()
+    for path in (f"/certificate?code={code}&form=json", "/account/export"):
+        reply = ann.get(path)
+        assert reply.headers["content-type"] == "application/json"
+        assert "attachment" in reply.headers["content-disposition"]
+        (tmp_path / "kept").write_bytes(reply.body)
+        assert certificate(["check", str(tmp_path / "kept"), "--key", key]) == 0
+        assert code in capsys.readouterr().out
+        (tmp_path / "kept").write_bytes(reply.body.replace(b"2500000", b"2500001"))
+        assert certificate(["check", str(tmp_path / "kept"), "--key", key]) == 1
+        assert "is wrong" in capsys.readouterr().err
+
+
 def test_a_code_of_no_certificate_is_said_so(ann: Browser) -> None:
     assert ann.get("/credits/certificate").headers["location"] == "/credits"
     for reply in (
@@ -193,6 +215,35 @@ def test_a_team_is_made_joined_and_left(ann: Browser, front: Front) -> None:
     assert "Leave it before" in again.text
     other.post("/team", {"act": "leave"})
     assert "Join a team" in other.get("/team").text
+
+
+def test_a_captain_removes_hands_over_and_draws_a_code(ann: Browser, front: Front) -> None:
+    bob = Browser(front)
+    bob.sign_in("bob@example.org")
+    bob.post("/account", {"name": "bob", "language": "en"})
+    ann.post("/team", {"act": "create", "name": "moss"})
+    assert "You are the captain" in ann.get("/team").text
+    code = ann.get("/team").text.partition("can join:")[2].split()[0]
+    bob.post("/team", {"act": "join", "code": code})
+    assert "You are the captain" not in bob.get("/team").text
+    assert bob.post("/team", {"act": "code"}).status == 403
+    assert "bob" in ann.get("/team").text
+    ann.post("/team", {"act": "remove", "name": "bob"})
+    assert "Join a team" in bob.get("/team").text
+    assert bob.post("/team", {"act": "join", "code": code}).status == 404
+    new = ann.get("/team").text.partition("can join:")[2].split()[0]
+    bob.post("/team", {"act": "join", "code": new})
+    front.clock.now_s += 1000
+    stale = ann.post("/team", {"act": "hand_over", "name": "bob"})
+    assert (stale.status, "sign in again" in stale.text.lower()) == (403, True)
+    ann.sign_in("ann@example.org")
+    assert ann.post("/team", {"act": "hand_over", "name": "bob"}).status == 303
+    assert "You are the captain" in bob.get("/team").text
+    assert "You are the captain" not in ann.get("/team").text
+    ann.post("/team", {"act": "code"})
+    assert new in bob.get("/team").text
+    bob.post("/team", {"act": "code"})
+    assert new not in bob.get("/team").text
 
 
 def test_a_team_that_is_none_is_said_so(ann: Browser) -> None:

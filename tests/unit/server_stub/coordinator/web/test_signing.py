@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
+from server_stub.coordinator.handlers import signin
 from server_stub.web import forms
+from server_stub.web.forms import SESSION
 from tests.helpers.coordinator_front import Browser, Front, Reply
 
 
@@ -59,6 +63,44 @@ def test_a_new_sign_in_changes_the_secret(ann: Browser) -> None:
     before = ann.cookies[forms.SESSION]
     ann.sign_in("ann@example.org")
     assert ann.cookies[forms.SESSION] != before
+
+
+def test_people_see_where_they_are_signed_in_and_end_one(ann: Browser, front: Front) -> None:
+    other = Browser(front)
+    front.clock.now_s += 3600
+    other.sign_in("ann@example.org")
+    page = other.get("/account").body.decode()
+    assert page.count("This browser") == 1
+    (tag,) = re.findall(r'name="session" value="([0-9a-f]{16})"', page)
+    refused = ann.post("/account", {"act": "end", "session": signin.tag_of(other.cookies[SESSION])})
+    assert refused.status == 403  # the sign-in is an hour old
+    assert other.post("/account", {"act": "end", "session": tag}).status == 303
+    assert ann.get("/account").status == 303
+    assert other.get("/account").status == 200
+    assert other.post("/account", {"act": "end", "session": tag}).status == 404
+
+
+def test_the_log_tells_of_each_sign_in_without_mail_address_or_code(
+    front: Front, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    browser = Browser(front)
+    browser.post("/signin", {"mailbox": "ann@example.org"})
+    ask = browser.cookies[forms.ASK]
+    assert browser.post("/signin/code", {"code": "00000000"}).status == 403
+    browser.sign_in("ann@example.org")
+    stray = Browser(front, cookies={forms.ASK: "ask_none"})
+    assert stray.post("/signin/code", {"code": "00000000"}).status == 403
+    lines = [one.getMessage() for one in caplog.records if "sign-in" in one.getMessage()]
+    assert lines[0] == f"sign-in: a code was asked for [{signin.tag_of(ask)}]"
+    assert lines[1] == f"sign-in: refused, login_code_wrong [{signin.tag_of(ask)}]"
+    assert re.fullmatch(r"sign-in: account_\w+, session [0-9a-f]{16} \[[0-9a-f]{16}\]", lines[3])
+    assert lines[4].startswith("sign-in: refused, login_code_wrong [")
+    assert [one.levelname for one in caplog.records if "refused" in one.getMessage()] == [
+        "WARNING", "WARNING",
+    ]  # fmt: skip
+    for secret in ("example.org", "00000000", ask, *browser.cookies.values()):
+        assert secret not in caplog.text
 
 
 def test_without_a_mail_server_the_page_says_so(front: Front) -> None:

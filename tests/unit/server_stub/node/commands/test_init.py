@@ -35,3 +35,20 @@ def test_init_where_nothing_can_be_written(
     assert printed.out == ""
     assert f"{tmp_path / 'file'}" in printed.err
     assert "[init_refused]" in printed.err
+
+
+def test_the_directory_of_a_coordinator_is_not_taken(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from server_stub.coordinator.state import initialize
+
+    state = initialize(tmp_path / "coordinator.toml", port=0).state_dir
+    before = sorted(path.name for path in state.iterdir())
+    config = tmp_path / "node.toml"
+    assert main(["init", "--config", str(config), "--state-dir", str(state)]) == 1
+    assert "[state_dir_shared]" in capsys.readouterr().err
+    assert not config.exists()
+    config.write_text(f'state_dir = "{state}"\n')
+    assert main(["serve", "--config", str(config)]) == 1
+    assert "[state_dir_shared]" in capsys.readouterr().err
+    assert sorted(path.name for path in state.iterdir()) == before
