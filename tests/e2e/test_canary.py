@@ -23,6 +23,7 @@ from msgspec import Struct
 from gpugoblin.wire import messages as declared
 from gpugoblin.wire.bounds import Shape, Word
 from gpugoblin.wire.registry import MESSAGES
+from tests.helpers import postgres
 from tests.helpers.canary_fields import Capacity, carriers
 from tests.helpers.canary_run import Evidence, run
 from tests.helpers.canary_scan import Hit
@@ -59,6 +60,19 @@ def evidence() -> Iterator[Evidence]:
         shutil.rmtree(root, ignore_errors=True)
 
 
+@pytest.fixture(scope="module")
+def in_postgres() -> Iterator[Evidence]:
+    """The same with the coordinator's facts in PostgreSQL."""
+    if postgres.missing():
+        pytest.skip(postgres.MISSING)
+    root = Path(tempfile.mkdtemp(prefix="gg-"))
+    try:
+        with postgres.running() as server:
+            yield run(root, server)
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
+
+
 def _told(hits: list[Hit], seed: int) -> str:
     return f"seed {seed}: {len(hits)} hits\n" + "\n".join(map(str, hits[:40]))
 
@@ -69,6 +83,26 @@ def test_the_coordinator_saw_no_canary(evidence: Evidence, kind: str) -> None:
         pytest.skip(f"the memory of a process cannot be read here: {evidence.memory_refused}")
     assert evidence.searched_bytes[kind] > 1000
     assert not evidence.seen[kind], _told(evidence.seen[kind], evidence.seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "kind", ["traffic", "files", "rows", "memory", "copy", "server", "backend"]
+)
+def test_no_canary_is_in_postgres_either(in_postgres: Evidence, kind: str) -> None:
+    if kind in ("memory", "backend") and in_postgres.memory_refused:
+        pytest.skip(f"the memory of a process cannot be read here: {in_postgres.memory_refused}")
+    assert in_postgres.searched_bytes[kind] > 1000
+    assert not in_postgres.seen[kind], _told(in_postgres.seen[kind], in_postgres.seed)
+
+
+@pytest.mark.slow
+def test_control_a_canary_in_postgres_is_found(in_postgres: Evidence) -> None:
+    assert "table: receipt of PostgreSQL" in in_postgres.places["rows"]
+    assert not any("sqlite3" in place for place in in_postgres.places["files"])
+    assert {hit.canary.kind for hit in in_postgres.logged["rows"]} == {"hash"}
+    found = {hit.place for hit in in_postgres.logged["server"]}
+    assert len(found) >= 2, "a page of the table, and the log of writes"
 
 
 def test_the_run_was_whole(evidence: Evidence) -> None:
@@ -90,6 +124,11 @@ def test_the_run_was_whole(evidence: Evidence) -> None:
     assert kinds["pattern"] == 8  # five inputs and three results
     for kind in ("hash", "id", "name", "size"):
         assert kinds[kind] >= 10, kinds
+
+
+def test_the_pages_told_of_the_node_that_keeps_the_data(evidence: Evidence) -> None:
+    assert evidence.pages.count("lab-a") >= 3
+    assert "are kept on the operator" in evidence.pages
 
 
 def test_devices_name_their_release_as_their_engines_build(evidence: Evidence) -> None:

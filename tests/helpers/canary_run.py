@@ -1,5 +1,8 @@
 """One run of a whole network with canaries in it, and everything that was found where.
 
+The lab node is the one that the operator runs beside the coordinator (`hosted_lab`), on the same
+machine: a process, a store and a key of its own.
+
 Owns: the order of things: an honest run; the search at the coordinator; the control at the lab
 node; then a coordinator and a lab node that betray. `Evidence` is all that the tests read.
 """
@@ -15,6 +18,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+import requests
+
 import gpugoblin as gg
 from gpugoblin.catalog.registry import catalog_hash
 from gpugoblin.wire.keys import load_key
@@ -23,9 +28,18 @@ from gpugoblin.wire.tls import certificate_sha256
 from tests.helpers.canary_hop import Hop
 from tests.helpers.canary_plant import Plant, learned
 from tests.helpers.canary_scan import Canary, Hit, Search
-from tests.helpers.canary_sources import Source, database, files, memory, request_lines, traffic
+from tests.helpers.canary_sources import (
+    Source,
+    database,
+    database_in_postgres,
+    files,
+    memory,
+    request_lines,
+    traffic,
+)
 from tests.helpers.network import Network
 from tests.helpers.network_processes import patience
+from tests.helpers.postgres import Postgres
 
 __all__ = ["Evidence", "run"]
 
@@ -47,6 +61,7 @@ class Evidence:
         control: what was found at the lab node.
         logged: what was found at a coordinator that logged `shape` or `hash`.
         sent: what was found at an honest coordinator whose lab node betrays.
+        pages: those that tell of the hosted lab node.
     """
 
     seed: int
@@ -61,20 +76,29 @@ class Evidence:
     node_memory: list[Hit] = field(default_factory=list)
     logged: dict[str, list[Hit]] = field(default_factory=dict)
     sent: list[Hit] = field(default_factory=list)
+    pages: str = ""
 
 
-def run(root: Path) -> Evidence:
-    """Runs everything below `root`, a directory with a short path."""
+def run(root: Path, server: Postgres | None = None) -> Evidence:
+    """Runs everything below `root`, a directory with a short path.
+
+    Args:
+        server: the coordinator's facts lie in a new database of this PostgreSQL. Its rows, files,
+            log and processes are searched too, and nobody betrays: SQLite's run has shown that.
+    """
+    settings: dict[str, object] = {"tls": "off", "hosted_lab": "lab-a"}
+    if server is not None:
+        settings["database"] = server.new_database()
     evidence = Evidence(random.SystemRandom().getrandbits(32))
     with ExitStack() as stack:
         outside = stack.enter_context(Hop("coordinator", root))
         inside = [stack.enter_context(Hop(name, root)) for name in ("node", "client")]
         network = Network(
-            root, AGENTS, coordinator={"tls": "off"},
+            root, AGENTS, coordinator=settings,
             before_coordinator=outside.before, before_node=inside[0].before,
         )  # fmt: skip
         with network:
-            _Run(network, outside, inside, evidence).all()
+            _Run(network, outside, inside, evidence, server, str(settings.get("database"))).all()
     return evidence
 
 
@@ -82,9 +106,11 @@ class _Run:
     """A run under way."""
 
     def __init__(
-        self, network: Network, outside: Hop, inside: list[Hop], evidence: Evidence
-    ) -> None:
+        self, network: Network, outside: Hop, inside: list[Hop], evidence: Evidence,
+        server: Postgres | None, dsn: str,
+    ) -> None:  # fmt: skip
         self._network = network
+        self._server, self._dsn = server, dsn
         self._outside = outside
         self._inside = inside
         self._evidence = evidence
@@ -99,6 +125,11 @@ class _Run:
         self._search = Search(self._evidence.canaries)
         self._look_at_the_coordinator()
         self._look_at_the_node(inside)
+        if self._server is not None:
+            self._look_at_postgres(self._server)
+            network.stop(*AGENTS, "coordinator")
+            self._look("files", self._coordinator_files())
+            return
         network.stop(*AGENTS, "coordinator")
         # What a clean end writes is searched as well.
         self._look("files", self._coordinator_files())
@@ -150,6 +181,17 @@ class _Run:
             *(certificate_sha256(path) for path in certificates),
         })  # fmt: skip
 
+    def _pages(self) -> str:
+        """Asked for before the search, so that whatever makes them has run."""
+        with requests.Session() as session:
+            session.trust_env = False
+            asked = [
+                session.get(f"{self._network.coordinator_address}{path}", timeout=20)
+                for path in ("/privacy", "/labs", "/questions")
+            ]
+        assert [one.status_code for one in asked] == [200, 200, 200]
+        return "".join(one.text for one in asked)
+
     def _coordinator_files(self) -> Iterator[Source]:
         network = self._network
         log = network.programs.logs / "coordinator.log"
@@ -172,9 +214,10 @@ class _Run:
         evidence.requests += request_lines(flows)
         for flow in flows:
             evidence.builds.update(_BUILD.findall(flow.data))
+        evidence.pages = self._pages()
         self._look("traffic", traffic(flows))
         self._look("files", self._coordinator_files())
-        self._look("rows", database(network.coordinator_database))
+        self._look("rows", self._rows())
         whole, self._search = self._search, Search(evidence.canaries, strong_only=True)
         try:
             self._look("memory", memory(network.programs.pid("coordinator")))
@@ -183,6 +226,41 @@ class _Run:
         except PermissionError as cause:
             evidence.memory_refused = str(cause)
         self._search = whole
+
+    def _rows(self) -> Iterator[Source]:
+        if self._server is None:
+            yield from database(self._network.coordinator_database)
+            return
+        with self._server.connect(self._server.name_of(self._dsn)) as connection:
+            yield from database_in_postgres(connection)
+
+    def _look_at_postgres(self, server: Postgres) -> None:
+        """What lies on its disk (pages, WAL, log), in its processes, and in a copy of it.
+
+        It has words of its own, so only forms that nothing else has are looked for. Last of all a
+        canary is put there on purpose, which must be found in all of it.
+        """
+        network = self._network
+        copy = network.root / "copy.sqlite3"
+        network.operate("backup", str(copy))
+        self._look("copy", files(copy))
+        self._search = Search(self._evidence.canaries, strong_only=True)
+        with server.connect(server.name_of(self._dsn)) as connection:
+            connection.execute("CHECKPOINT")
+        self._look("server", files(server.directory))
+        try:
+            for pid in server.backends(self._dsn):
+                self._look("backend", memory(pid))
+        except PermissionError as cause:
+            self._evidence.memory_refused = str(cause)
+        one = next(canary.what for canary in self._evidence.canaries if canary.kind == "hash")
+        with server.connect(server.name_of(self._dsn)) as connection:
+            connection.execute("CREATE TABLE betrayal (secret TEXT)")
+            connection.execute("INSERT INTO betrayal VALUES (%s)", (one,))
+            connection.execute("CHECKPOINT")
+            rows = list(database_in_postgres(connection))
+        for kind, sources in (("rows", rows), ("server", files(server.directory))):
+            self._evidence.logged[kind] = [hit for source in sources for hit in self._found(source)]
 
     def _look_at_the_node(self, inside: Iterable[Source]) -> None:
         network = self._network

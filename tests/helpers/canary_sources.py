@@ -19,7 +19,9 @@ from typing import Any, Final
 
 from tests.helpers.canary_hop import Flow
 
-__all__ = ["Source", "database", "files", "memory", "request_lines", "traffic"]
+__all__ = [
+    "Source", "database", "database_in_postgres", "files", "memory", "request_lines", "traffic",
+]  # fmt: skip
 
 Number = int | float
 
@@ -74,12 +76,26 @@ def database(path: Path) -> Iterator[Source]:
         ]
         for table in tables:
             rows = connection.execute(f'SELECT * FROM "{table}"').fetchall()  # noqa: S608
-            values = [value for row in rows for value in row]
-            data = b"\0".join(
-                value if isinstance(value, bytes) else str(value).encode() for value in values
-            )
-            numbers = frozenset(value for value in values if isinstance(value, (int, float)))
-            yield Source(f"table: {table} of {path.name}", data, numbers)
+            yield _table(table, path.name, [value for row in rows for value in row])
+
+
+def database_in_postgres(connection: Any) -> Iterator[Source]:
+    """The same of a database in PostgreSQL, through a connection of psycopg's."""
+    tables = connection.execute(
+        "SELECT tablename FROM pg_tables WHERE schemaname = 'public' ORDER BY 1"
+    ).fetchall()
+    for (table,) in tables:
+        rows = connection.execute(f'SELECT * FROM "{table}"').fetchall()  # noqa: S608
+        yield _table(table, "PostgreSQL", [value for row in rows for value in row])
+
+
+def _table(table: str, place: str, values: list[Any]) -> Source:
+    data = b"\0".join(
+        bytes(value) if isinstance(value, (bytes, memoryview)) else str(value).encode()
+        for value in values
+    )
+    numbers = frozenset(value for value in values if isinstance(value, (int, float)))
+    return Source(f"table: {table} of {place}", data, numbers)
 
 
 def memory(pid: int) -> Iterator[Source]:

@@ -97,6 +97,7 @@ class Network:
         self.agents = agents
         self.programs = Programs(root / "logs")
         self.lab = ""
+        self.coordinator_address = ""
         self.node_key = ""
         self._coordinator_settings = {**QUICK, **(coordinator or {})}
         self._node_settings = dict(node or {})
@@ -184,7 +185,9 @@ class Network:
 
     def _start(self) -> None:
         initialize(self.coordinator_config, **{"port": free_port(), **self._coordinator_settings})
-        place = self._before_coordinator(self.start_coordinator())
+        own = self.start_coordinator()
+        self.coordinator_address = own.address
+        place = self._before_coordinator(own)
         for owner in sorted(set(self.agents.values())):
             self.operate("account", "add", owner)
         for name in self.agents:
