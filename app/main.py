@@ -19,6 +19,7 @@ from app.control.texts import _, speak, wanted_language
 from gpugoblin.errors import AgentError, GoblinError
 
 if TYPE_CHECKING:
+    from app.agent.settings import Settings
     from app.control.client import ControlClient
     from app.control.outcome import Verb
 
@@ -102,7 +103,13 @@ def _parser() -> argparse.ArgumentParser:
     _add_json(add("run", _run, "Run the agent here and tell by lines what it does and why."))
     add("enrol", _enrol, "Make this device known to the coordinator: shows a code to approve.")
     add_looking(add, _connect)
-    add("doctor", _doctor, "Look at everything that lending needs, with the fix for each.")
+    doctor = add("doctor", _doctor, "Look at everything that lending needs, with the fix for each.")
+    doctor.add_argument(
+        "--record", type=Path, metavar="FILE", help="write what the probes see, without names"
+    )
+    doctor.add_argument(
+        "--minutes", type=int, default=60, metavar="N", choices=range(1, 1441), help="so long"
+    )
     for name, text in (
         ("pause", "Free the cards at once, for a while or until you resume."),
         ("finish", "Let the running tasks end, then pause."),
@@ -291,6 +298,8 @@ def _doctor(options: argparse.Namespace) -> int:
     from app.control.screen import print_findings
 
     settings = read_settings(settings_path(options.config))
+    if options.record is not None:
+        return _record(options.record, options.minutes, settings)
     try:
         with ControlClient(settings.control_directory) as control:
             answer = control.ask(Doctor(control.number()))
@@ -304,6 +313,17 @@ def _doctor(options: argparse.Namespace) -> int:
         findings = examine_alone(settings, look=look_for_cards)
     print_findings(findings)
     return 0 if all(finding.is_well for finding in findings) else ILL
+
+
+def _record(path: Path, minutes: int, settings: Settings) -> int:
+    from app.record import machine_here, record
+
+    print(_("Recording what the probes see to {file}, without names: {minutes} minutes, or Ctrl-C."
+            ).format(file=path, minutes=minutes), flush=True)  # fmt: skip
+    machine = machine_here(settings.choices().texts("games.programs"))
+    lines = record(path, minutes * 60.0, machine)
+    print(_("Wrote {n} lines to {file}.").format(n=lines, file=path))
+    return 0
 
 
 if __name__ == "__main__":

@@ -36,6 +36,7 @@ AREAS: dict[str, tuple[str, ...]] = {
         "lending_stop",
         "lending_agent",
         "lending_game",
+        "lending_hour",
         "lending_kills",
         "lending_unplugged",
     ),

@@ -79,17 +79,7 @@ class Owner:
 
     def next_change_s(self, snapshot: Snapshot) -> float | None:
         """When a ruling may change by itself (Unix seconds)."""
-        now_s = snapshot.now_s
-        ends = [
-            reason.until_s
-            for ruling in self.policy.current.values()
-            for reason in ruling.reasons
-            if reason.until_s is not None and reason.until_s > now_s
-        ]
-        freeze_s = self.policy.next_freeze_end_s()
-        if freeze_s is not None:
-            ends.append(now_s + max(0.0, freeze_s - snapshot.monotonic_s))
-        return min(ends, default=None)
+        return self.policy.next_change_s(snapshot)
 
     def gives_up_grants(self, card: int) -> bool:
         return self.intents.get(card, LEND).kind == "stop"

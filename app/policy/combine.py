@@ -123,9 +123,12 @@ def _settled(
     ruling = Ruling.RUN if verdict is None else verdict.ruling
     if held is not None and ruling < held.verdict.ruling:
         wait_s = choices.number(rule.settle) if rule.settle else 0.0
-        left_s = held.called_s + wait_s - now_s
+        # Nobody looks while nothing changes: what was called for last has ended only now.
+        ended_s = held.called_s if _is_calming(held.verdict) else now_s
+        left_s = ended_s + wait_s - now_s
         if left_s > 0:
-            return replace(held, verdict=_calming(held.verdict, snapshot.now_s + left_s))
+            verdict = _calming(held.verdict, snapshot.now_s + left_s)
+            return replace(held, verdict=verdict, called_s=ended_s)
     if verdict is None or ruling is Ruling.RUN:
         return None
     is_same = held is not None and held.verdict.ruling == ruling
@@ -133,10 +136,14 @@ def _settled(
     return Held(verdict, since_s, now_s)
 
 
+def _is_calming(verdict: Verdict) -> bool:
+    return verdict.reason.code == "was_needed"
+
+
 def _calming(verdict: Verdict, until_s: float) -> Verdict:
     """The verdict of a cause that has just passed. Its end does not move while it settles."""
-    code = verdict.reason.code
-    if not code.startswith("was_"):
+    if not _is_calming(verdict):
+        code = verdict.reason.code
         fields = tuple(sorted((*verdict.reason.fields, ("cause", code))))
         until_s = math.ceil(until_s * 10) / 10
         return replace(verdict, reason=Reason("was_needed", fields), until_s=until_s)

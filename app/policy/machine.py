@@ -74,6 +74,20 @@ class PolicyMachine:
         ]
         return min(frozen, default=None)
 
+    def next_change_s(self, snapshot: Snapshot) -> float | None:
+        """When a ruling may change by itself (Unix seconds); None where none will."""
+        now_s = snapshot.now_s
+        ends = [
+            reason.until_s
+            for ruling in self.current.values()
+            for reason in ruling.reasons
+            if reason.until_s is not None and reason.until_s > now_s
+        ]
+        freeze_s = self.next_freeze_end_s()
+        if freeze_s is not None:
+            ends.append(now_s + max(0.0, freeze_s - snapshot.monotonic_s))
+        return min(ends, default=None)
+
     def _aged(self, ruling: CardRuling, now_s: float) -> CardRuling:
         if ruling.ruling != Ruling.FREEZE:
             self._frozen_since_s.pop(ruling.card, None)

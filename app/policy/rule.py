@@ -64,7 +64,8 @@ class Held:
     Args:
         verdict: what held, after settling.
         since_s: the first moment of this ruling (monotonic).
-        called_s: the last moment at which the rule itself called for it (monotonic).
+        called_s: the last moment at which the rule itself was seen to call for it (monotonic);
+            while it calms down, the moment at which it was first seen not to.
     """
 
     verdict: Verdict

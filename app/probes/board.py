@@ -5,6 +5,7 @@ Owns: the latest fact and report of each probe. Must not: gather a fact, or judg
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import tzinfo
@@ -23,6 +24,7 @@ from app.policy.snapshot import (
 __all__ = ["UNLOOKED", "CardReading", "FactBoard", "Health", "Report", "Tell"]
 
 Health: TypeAlias = Literal["well", "absent", "unknown"]
+_PCI: Final = re.compile(r"[0-9a-f]{4}:")
 UNLOOKED: Final = "it has not been looked at yet"
 
 
@@ -102,6 +104,22 @@ class FactBoard:
             load=self._load,
             is_asleep=self.is_asleep,
             why_unknown=self._whys(),
+        )
+
+    def cards(self) -> tuple[CardFacts, ...]:
+        """Every card that was seen, numbered in the order of identities; the processor is 0.
+
+        A card of NVIDIA is told under two names, of which one is taken.
+        """
+        seen = self._readings or {}
+        others = sorted(
+            identity
+            for identity, facts in seen.items()
+            if identity != "cpu" and (facts.kind != "cuda" or not _PCI.match(identity))
+        )
+        return tuple(
+            CardFacts(number, "cpu" if identity == "cpu" else seen[identity].kind, identity)
+            for number, identity in enumerate(("cpu", *others))
         )
 
     def _card(self, card: CardFacts) -> CardFacts:

@@ -50,6 +50,10 @@ CODES: dict[str, ErrorCode] = {
         what="The card {card} is already lent by {holder}.",
         next_step="End the other agent, or set `processor.share = true` in both to lend twice.",
     ),
+    "recording_unwritable": ErrorCode(
+        what="The recording {path} cannot be written: {reason}.",
+        next_step="Name a file that is not there yet, in a directory with room.",
+    ),
     "power_limit_held": ErrorCode(
         what="Another agent (process {pid}) holds the card's power limit.",
         next_step="Nothing to do: it is tried again every minute.",

@@ -111,7 +111,9 @@ class Day:
             network=self.network, load=self.load, why_unknown=self.whys,
         )  # fmt: skip
         defaults = {setting.name: setting.default for setting in POLICY}
-        choices = Choices({**defaults, **self.values})  # type: ignore[dict-item]
+        # A step is a moment after the time for which a cause that has passed is waited for.
+        calm = {"calm.after_s": 0, "heat.resume_after_s": 0}
+        choices = Choices({**defaults, **calm, **self.values})  # type: ignore[dict-item]
         for ruling in self._policy.rule(snapshot, RULES, self.intents, choices):
             code = {"RUN": "card_lends", "THROTTLE": "card_throttles", "FREEZE": "card_freezes",
                     "STOP": "card_stops"}[ruling.ruling.name]  # fmt: skip

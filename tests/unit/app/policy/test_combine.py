@@ -125,9 +125,11 @@ def test_a_cause_that_has_passed_holds_on_for_its_time() -> None:
     held = at(3, None)
     assert held.ruling == Ruling.STOP
     assert held.reasons == (
-        Reason("was_needed", (("cause", "game_runs"), ("games", "G")), NOW_S + 10),
+        Reason("was_needed", (("cause", "game_runs"), ("games", "G")), NOW_S + 13),
     )
     assert at(4, None) == held
     assert at(5, stop).reasons[0].code == "game_runs"
-    assert at(14.9, None).ruling == Ruling.STOP
-    assert at(15, None).ruling == Ruling.RUN
+    # Nobody looked for a long time, since nothing changed: the game has ended just now.
+    assert at(105, None).ruling == Ruling.STOP
+    assert at(114.9, None).ruling == Ruling.STOP
+    assert at(115, None).ruling == Ruling.RUN
