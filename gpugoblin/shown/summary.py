@@ -30,7 +30,9 @@ def tolerance_text(tolerances: Sequence[GraphTolerance]) -> str:
     middle = max(one.middle for one in tolerances)
     largest = max(one.largest for one in tolerances)
     graphs = f"{len(tolerances)} graph{'' if len(tolerances) == 1 else 's'}"
-    return f"{middle:.1e} of the root mean square, at most {largest:.1e} (measured, {graphs})"
+    text = f"{middle:.1e} of the root mean square, at most {largest:.1e} (measured, {graphs})"
+    signed = max(one.signed for one in tolerances)
+    return f"{text}; no device's mean error above {signed:.1%} of it" if signed else text
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,11 +24,12 @@ from gpugoblin.catalog.spec import DTYPES, Array
 from gpugoblin.errors import VerifyError
 from gpugoblin.graph.ir import Graph
 from gpugoblin.graph.numeric import agrees, allowed
+from gpugoblin.verify.bias import Bias, added, is_biased, projected
 from gpugoblin.verify.forms import product_form
 from gpugoblin.verify.product import check_product, project_right
 from gpugoblin.verify.spread import Tolerance, excess, is_close_to, measure, usable, widened
 
-__all__ = ["CompareVerdict", "compare", "judge_recomputed"]
+__all__ = ["CompareVerdict", "compare", "judge_recomputed", "signed_error", "unless_biased"]
 
 _SURELY: Final = 64.0
 """A distance of so many tolerances, measured on the very inputs, is no rounding."""
@@ -186,6 +187,32 @@ def _within_spread(
         return CompareVerdict(True, far, 1.0, "", both)
     surely = excess(found, first, second) > _SURELY
     return CompareVerdict(False, far, 1.0, "result_mismatch" if surely else "result_open", both)
+
+
+def signed_error(
+    graph: Graph, own: Sequence[Array], committed: Sequence[Array], numeric_class: NumericClass,
+    verdict: CompareVerdict, secret: str, tolerance: Tolerance,
+) -> tuple[float, ...]:  # fmt: skip
+    """The projections of an accepted result's error (`bias`); empty where there are none to speak
+    of: an equal result, class `exact`, a product, whose check allows far less than a tolerance."""
+    if not secret or not verdict.accepted or numeric_class == "exact" or product_form(graph):
+        return ()
+    if all(map(_equal, own, committed)):
+        return ()
+    return projected(secret, own, committed, verdict.tolerance or tolerance)
+
+
+def unless_biased(verdict: CompareVerdict, known: Bias, signed: Sequence[float]) -> CompareVerdict:
+    """The verdict, or `result_biased` where the device's errors have one direction: nobody's result
+    is wrong then, and this one is not to be used.
+
+    Args:
+        known: of the device's results before this one. signed: this one's projections.
+    """
+    if signed and is_biased(added(known, signed)):
+        error, threshold = verdict.error, verdict.threshold
+        return CompareVerdict(False, error, threshold, "result_biased", verdict.tolerance)
+    return verdict
 
 
 def _excess(one: Array, other: Array, bound: Array) -> float:

@@ -42,6 +42,7 @@ __all__ = [
     "excess",
     "is_close_to",
     "measure",
+    "shares_of",
     "usable",
     "widened",
 ]
@@ -203,6 +204,27 @@ def measure(graph: Graph, inputs: Sequence[Array], own: Sequence[Array] | None) 
             before = found[number]
             found[number] = np.maximum(before, share) if before.size else share
     return tuple(tuple(map(float, np.maximum(SAFETY * one, _LEAST))) for one in found)
+
+
+def shares_of(own: Array, other: Array, allowed: Sequence[float]) -> Array | None:
+    """The signed distance of a result's elements, flat, in units of what is allowed, within 1.
+
+    Args:
+        own: the reference; its blocks have the units. allowed: for each block, or one for all.
+
+    Returns:
+        float64; None where there are no floats to compare.
+    """
+    first, second = _floats(own), _floats(other)
+    if first is None or second is None or first.size == 0:
+        return None
+    starts = blocks_of(first.size)
+    limits = np.broadcast_to(np.array(allowed), starts.shape) * _sizes(first, starts)
+    units = np.repeat(limits, np.diff(starts, append=first.size))
+    with np.errstate(all="ignore"):
+        shares = (second - first) / units
+    found: Array = np.clip(np.where(np.isfinite(shares), shares, 0.0), -1.0, 1.0)
+    return found
 
 
 def is_close_to(output: Array, bound: Array) -> bool:

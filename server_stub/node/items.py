@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from msgspec import structs
 
-from server_stub.node.state import arrays, leases, tasks, tolerances
+from server_stub.node.state import arrays, biases, leases, tasks, tolerances
 from server_stub.node.state.words import RunWork
 from server_stub.node.store.protocol import Tx
 from server_stub.node.work import (
@@ -101,10 +101,12 @@ def build(tx: Tx, effect: RunWork) -> Work | None:
     if effect.purpose == "check":
         return Check(work, graph, numeric_class, inputs, committed, outputs, fold=True)
     judging = effect.purpose == "judge"
+    secret, bias = biases.for_judging(tx, task.job, task.graph, effect.lease)
     return Recompute(
         work, graph, numeric_class, inputs, committed, outputs, fold=not judging,
         repair=not judging, memory_bound_bytes=task.memory_bound_bytes, flops=task.flops,
         tolerance=tolerances.for_judging(tx, task.job, task.graph, task.number),
+        secret=secret, bias=bias,
     )  # fmt: skip
 
 

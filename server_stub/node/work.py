@@ -183,7 +183,8 @@ class Recompute(Struct, frozen=True, forbid_unknown_fields=True, tag="recompute"
 
     With `fold` set, accepted outputs (or, after a rejection, the validator's own, when `repair`)
     are written to `outputs`. `tolerance`: what was measured for this graph of the job
-    (`gpugoblin.verify.spread`).
+    (`gpugoblin.verify.spread`). `secret`, `bias`: directions of signed errors, and what is known of
+    those of the result's device (`gpugoblin.verify.bias`); no secret: they are not looked at.
     """
 
     work: str
@@ -197,6 +198,8 @@ class Recompute(Struct, frozen=True, forbid_unknown_fields=True, tag="recompute"
     memory_bound_bytes: int
     flops: int
     tolerance: tuple[tuple[float, ...], ...] = ()
+    secret: str = ""
+    bias: tuple[float, ...] = ()
 
 
 class Compare(Struct, frozen=True, forbid_unknown_fields=True, tag="compare"):
@@ -218,7 +221,8 @@ class Compare(Struct, frozen=True, forbid_unknown_fields=True, tag="compare"):
 class Checked(Struct, frozen=True, forbid_unknown_fields=True, tag="checked"):
     """A verdict. `error` and `threshold` in the same unit; `own_blobs` after a repair.
 
-    `tolerance`: what was measured for the graph, where something was.
+    `tolerance`: what was measured for the graph, where something was. `signed`: the projections of
+    a result that was held against the validator's own and is not equal to it.
     """
 
     work: str
@@ -229,6 +233,7 @@ class Checked(Struct, frozen=True, forbid_unknown_fields=True, tag="checked"):
     own_blobs: tuple[str, ...] = ()
     engine_build: str = ""
     tolerance: tuple[tuple[float, ...], ...] = ()
+    signed: tuple[float, ...] = ()
 
 
 class Fold(Struct, frozen=True, forbid_unknown_fields=True, tag="fold"):

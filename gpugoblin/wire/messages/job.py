@@ -156,11 +156,13 @@ class GraphTolerance(Struct, frozen=True, forbid_unknown_fields=True):
 
     Args:
         middle, largest: in units of the root mean square, over the blocks of all outputs.
+        signed: the mean signed error of the device that has the largest, in shares of that.
     """
 
     graph: GraphHashField
     middle: Annotated[float, Meta(ge=0, le=1)]
     largest: Annotated[float, Meta(ge=0, le=1)]
+    signed: Annotated[float, Meta(ge=0, le=1)] = 0.0
 
 
 @message("job.info", sender="node", receiver="client", max_bytes=256 * 1024)

@@ -17,7 +17,16 @@ from gpugoblin.errors import NodeError
 from gpugoblin.ids import GraphHash, JobId
 from gpugoblin.wire.messages.job import JobInfo, LostWork, PlanReply, VerifiedBy
 from gpugoblin.wire.messages.task import Constraints
-from server_stub.node.state import arrays, ended, events, lanes, quotas, retention, tolerances
+from server_stub.node.state import (
+    arrays,
+    biases,
+    ended,
+    events,
+    lanes,
+    quotas,
+    retention,
+    tolerances,
+)
 from server_stub.node.state.words import FinishJob, Step
 from server_stub.node.store.protocol import Row, Tx
 from server_stub.node.training import rows as trainings
@@ -304,6 +313,7 @@ def delete(step: Step, job: str) -> list[arrays.ArrayRow]:
     ended.give_up(step, job)
     trainings.forget(step, job)
     tolerances.forget(step, job)
+    biases.forget(step, job)
     arrays.remove_outputs(step, job)
     for statement in (
         "delete from vote where lease in (select id from lease where job = ?)",

@@ -21,6 +21,7 @@ import msgspec
 from gpugoblin.ids import GraphHash
 from gpugoblin.verify.spread import Tolerance
 from gpugoblin.wire.messages.job import GraphTolerance
+from server_stub.node.state import biases
 from server_stub.node.state.words import Step
 from server_stub.node.store.protocol import Tx
 
@@ -87,13 +88,15 @@ def note(step: Step, job: str, graph: str, number: int, measured: Tolerance) -> 
 def shown(tx: Tx, job: str) -> tuple[GraphTolerance, ...]:
     """What is said of a job's tolerances: a line for each graph, at most `MAX_SHOWN`."""
     found = []
+    signed = biases.largest(tx, job)
     for graph, measured in tx.rows(
         "select graph, measured from tolerance where job = ? order by graph limit ?",
         (job, MAX_SHOWN),
     ):
         parts = [part for output in _USED.decode(measured).used for part in output]
         if parts:
-            found.append(GraphTolerance(GraphHash(graph), median(parts), max(parts)))
+            mean = signed.get(graph, 0.0)
+            found.append(GraphTolerance(GraphHash(graph), median(parts), max(parts), mean))
     return tuple(found)
 
 

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from server_stub.node.state import (
+    biases,
     blobs,
     events,
     jobs,
@@ -45,9 +46,9 @@ __all__ = [
 
 UploadedState = Literal["checking", "late", "cancelled", "missing"]
 
-OPEN = "result_open"
+UNUSED = ("result_open", "result_biased")
 """`gpugoblin.verify.compare`: no bound tells an honest result from a false one where this one
-differs. Its device is credited, its bytes are not used."""
+differs, or the device errs in one direction. It is credited, its bytes are not used."""
 
 
 def uploaded(
@@ -131,6 +132,7 @@ def decide(step: Step, task: tasks.TaskRow) -> None:
         return
     work = trust.work_of(task.flops, task.bytes_moved)
     is_asked = task.executor == "grid" and trust.is_trusted(step, first.device, work)
+    is_asked = is_asked and not biases.errs(step.tx, task.job, task.graph, first.device)
     if is_asked and votes.call(step, task, first):
         return
     step.emit(RunWork("recompute", task.id, first.id))
@@ -155,7 +157,11 @@ def _agreed(
 ) -> None:
     """Two independent results agree: verified, unless the draw or a lost trust says recompute."""
     work = trust.work_of(task.flops, task.bytes_moved)
-    both = all(trust.is_trusted(step, one.device, work) for one in (first, second))
+    both = all(
+        trust.is_trusted(step, one.device, work)
+        and not biases.errs(step.tx, task.job, task.graph, one.device)
+        for one in (first, second)
+    )
     if not both or step.rng.random() < step.rules.audit_fraction:
         step.emit(RunWork("recompute", task.id, first.id))
         return
@@ -222,6 +228,8 @@ def recomputed(step: Step, task_id: int, lease: str, reply: Checked) -> None:
     own = [(blob, size[0]) for blob, size in zip(reply.own_blobs, sizes, strict=False)]
     disputed = task.state == "suspect"
     row = leases.load(step.tx, lease) if lease else None
+    if row is not None:
+        biases.note(step, task.job, task.graph, row.device, reply)
     if row is not None and row.state not in ("uploaded", "accepted"):
         row = None
     if reply.accepted and row is not None:
@@ -251,13 +259,14 @@ def judged(step: Step, task_id: int, lease: str, reply: Checked) -> None:
     if task is None or row is None or row.state != "uploaded":
         return
     tolerances.note(step, task.job, task.graph, task.number, reply.tolerance)
+    biases.note(step, task.job, task.graph, row.device, reply)
     _judge(step, task, lease, reply)
     tasks.release_inputs_unless_judged(step, task_id)
 
 
 def _judge(step: Step, task: tasks.TaskRow, lease: str, reply: Checked) -> None:
     """What the validator's word means for a device whose result is not the one that is used."""
-    if reply.accepted or reply.code == OPEN:
+    if reply.accepted or reply.code in UNUSED:
         outcome.accept_lease(step, task, lease, full=reply.accepted)
         leases.drop_votes(step, lease)
     else:

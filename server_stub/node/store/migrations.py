@@ -86,6 +86,9 @@ STEPS: Final[Mapping[int, tuple[str, ...]]] = {
         # Which shards of a round were in time, where rounds may end without some.
         "create table arrival(job text not null, round integer not null, in_time text not null,"
         " closed_s real not null, primary key(job, round)) without rowid",
+        # What is known of the signed errors of devices.
+        "create table bias(job text not null, graph text not null, device text not null,"
+        " known text not null, primary key(job, graph, device)) without rowid",
     ),
 }
 """The statements that lead to a version from the one before."""

@@ -135,6 +135,9 @@ STATEMENTS: Final[tuple[str, ...]] = (
     # state/tolerances.py
     "create table tolerance(job text not null, graph text not null, measured text not null,"
     " primary key(job, graph)) without rowid",
+    # state/biases.py: of each device the signed errors, and the job's secret (of no device)
+    "create table bias(job text not null, graph text not null, device text not null,"
+    " known text not null, primary key(job, graph, device)) without rowid",
     # state/blobs.py
     "create table blob(hash text primary key, nbytes integer not null, refs integer not null)"
     " without rowid",

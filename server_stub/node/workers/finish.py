@@ -19,7 +19,7 @@ from gpugoblin.catalog.spec import Array
 from gpugoblin.errors import EngineError
 from gpugoblin.graph.ir import Graph
 from gpugoblin.units import MIB
-from gpugoblin.verify.compare import judge_recomputed
+from gpugoblin.verify.compare import judge_recomputed, signed_error, unless_biased
 from gpugoblin.verify.forms import ProductForm
 from gpugoblin.verify.product import ProductCheck, project_right
 from server_stub.node.work import (
@@ -148,6 +148,10 @@ class Finisher:
         inputs = [self._array(job, number) for number in range(len(job.inputs))]
         kind: Literal["exact", "float32"] = "exact" if item.numeric_class == "exact" else "float32"
         verdict = judge_recomputed(job.graph, inputs, own, committed, kind, item.tolerance)
+        signed = signed_error(
+            job.graph, own, committed, kind, verdict, item.secret, item.tolerance
+        )  # fmt: skip
+        verdict = unless_biased(verdict, item.bias, signed)
         blobs = []
         if verdict.accepted and item.fold:
             self._write(item.outputs, committed)
@@ -162,6 +166,7 @@ class Finisher:
             tuple(blobs),
             build,
             verdict.tolerance,
+            signed,
         )
 
     def _committed(self, blob: BlobInput) -> Array:

@@ -14,8 +14,15 @@ from gpugoblin.graph.builder import GraphBuilder
 from gpugoblin.graph.interpret import interpret
 from gpugoblin.graph.ir import Graph
 from gpugoblin.verify import compare as comparing
-from gpugoblin.verify.compare import CompareVerdict, compare, judge_recomputed
-from gpugoblin.verify.spread import LARGEST
+from gpugoblin.verify.bias import FEWEST, Bias, added, projected
+from gpugoblin.verify.compare import (
+    CompareVerdict,
+    compare,
+    judge_recomputed,
+    signed_error,
+    unless_biased,
+)
+from gpugoblin.verify.spread import LARGEST, Tolerance
 from tests.helpers.float32 import evaluate_float32
 
 
@@ -217,6 +224,56 @@ def test_where_the_proven_bound_says_little_it_is_measured() -> None:
     lie = [own[0].copy()]
     lie[0][7, 7] += np.float32(1e-2 * np.sqrt(np.mean(own[0] ** 2)))
     assert not judge_recomputed(graph, inputs, own, lie, "float32").accepted
+
+
+def test_signed_errors_are_those_of_right_results_that_differ() -> None:
+    graph, inputs = deep()
+    own, other = (evaluate_float32(graph, inputs, seed) for seed in (1, 2))
+    good = judge_recomputed(graph, inputs, own, other, "float32")
+    found = signed_error(graph, own, other, "float32", good, "ab", ())
+    assert found == projected("ab", own, other, good.tolerance)
+    assert any(found)
+    bad = CompareVerdict(False, 2.0, 1.0, "result_mismatch")
+    for kind, verdict, secret, theirs in (
+        ("float32", good, "", other),
+        ("float32", bad, "ab", other),
+        ("exact", good, "ab", other),
+        ("float32", good, "ab", own),
+    ):
+        assert signed_error(graph, own, theirs, kind, verdict, secret, ()) == ()  # type: ignore[arg-type] # a class
+    product = product_graph()
+    assert signed_error(product, own, other, "float32", good, "ab", ()) == ()
+    assert unless_biased(good, (), found) is good
+    errs = (40.0, 20.0, *(20.0 for _ in found))
+    assert unless_biased(good, errs, ()) is good
+    refused = unless_biased(good, errs, found)
+    assert (refused.accepted, refused.code) == (False, "result_biased")
+    assert refused.tolerance == good.tolerance
+
+
+@pytest.mark.parametrize("size", [0.0, 0.3])
+def test_who_errs_in_one_direction_within_the_tolerance_is_not_used(size: float) -> None:
+    """Each result is right; of the liar's none is used from the 16th on, of the honest all are."""
+    graph, inputs = deep()
+    random = np.random.default_rng(3)
+    direction = np.sign(random.standard_normal((256, 256))).astype(np.float32)
+    tolerance: Tolerance = ()
+    known: Bias = ()
+    used = []
+    for seed in range(FEWEST + 4):
+        inputs[0] = random.standard_normal((256, 256)).astype(np.float32)
+        own = evaluate_float32(graph, inputs, 1)
+        theirs = evaluate_float32(graph, inputs, 2 + seed)
+        if tolerance:
+            rms = np.sqrt(np.mean(own[0] ** 2))
+            theirs[0] += np.float32(size * np.median(tolerance[0]) * rms) * direction
+        verdict = judge_recomputed(graph, inputs, own, theirs, "float32", tolerance)
+        assert verdict.accepted
+        tolerance = tolerance or verdict.tolerance
+        signed = signed_error(graph, own, theirs, "float32", verdict, "ab", tolerance)
+        used.append(unless_biased(verdict, known, signed).accepted)
+        known = added(known, signed)
+    assert used == [True] * (FEWEST - 1) + [size == 0.0] * 5
 
 
 def test_what_was_measured_before_needs_no_reference(monkeypatch: pytest.MonkeyPatch) -> None:

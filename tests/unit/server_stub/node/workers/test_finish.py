@@ -15,6 +15,7 @@ from app.host.spec import Done, Ready
 from gpugoblin.blobs.chunk import blob_hash
 from gpugoblin.blobs.store import BlobStore
 from gpugoblin.catalog.spec import Array
+from gpugoblin.verify.bias import DIRECTIONS
 from gpugoblin.verify.forms import product_form
 from server_stub.node.work import Checked, Compute, Computed, Recompute
 from server_stub.node.workers.engine_room import Outcome
@@ -116,4 +117,15 @@ def test_the_validator_tells_and_uses_what_it_measured(
     known = msgspec.structs.replace(item, tolerance=first.tolerance)
     again = finisher.finish(Job(known, graph, None, tuple(held), (slot,)), outcome)
     assert isinstance(again, Checked)
-    assert (again.accepted, again.tolerance) == (True, ())
+    assert (again.accepted, again.tolerance, again.signed) == (True, (), ())
+    # A device that has erred in one direction: what it returns now is right, and not used.
+    watched = msgspec.structs.replace(known, secret="ab" * 32)
+    told = finisher.finish(Job(watched, graph, None, tuple(held), (slot,)), outcome)
+    assert isinstance(told, Checked)
+    assert (told.accepted, told.own_blobs, len(told.signed)) == (True, (), DIRECTIONS)
+    errs = (40.0, 20.0, *(20.0 for _ in range(DIRECTIONS)))
+    watched = msgspec.structs.replace(watched, bias=errs)
+    unused = finisher.finish(Job(watched, graph, None, tuple(held), (slot,)), outcome)
+    assert isinstance(unused, Checked)
+    assert (unused.accepted, unused.code, unused.signed) == (False, "result_biased", told.signed)
+    assert unused.own_blobs == (blob_of(store, own).blob,)
