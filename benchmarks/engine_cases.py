@@ -24,6 +24,7 @@ import numpy as np
 from app.engine.context import Context
 from app.engine.pool import Pool
 from benchmarks.record import Row, row
+from gpugoblin.catalog.casting import cast_array, decoded, encoded
 from gpugoblin.catalog.formula_build import call_formula
 from gpugoblin.catalog.spec import Array, TensorSpec
 from gpugoblin.graph.builder import GraphBuilder
@@ -71,13 +72,21 @@ def product_graph(size: int, stored: str = "float32") -> Graph:
     return builder.build([builder.add("matmul", [a, b])])
 
 
-def checked(program: Program, size: int) -> float:
-    """The largest error of some rows, in units of the sum of absolute products."""
+def checked(program: Program, size: int, stored: str = "float32", form: str = "") -> float:
+    """The largest error of some rows, in units of the sum of absolute products.
+
+    Args:
+        stored: how operands lie; numbers of `form`, where that is another.
+    """
     random = np.random.default_rng(size)
+    form = form or stored
     a, b = (random.standard_normal((size, size), np.float32) for _ in range(2))
+    if form != "float32":
+        a, b = (decoded(cast_array(each, form)) for each in (a, b))
+    given = [a, b] if stored == "float32" else [encoded(each, stored) for each in (a, b)]
     out = np.empty((size, size), np.float32)
     pool = Pool(1)
-    program.run([a, b], [out], NO_ARENA, Context(pool))
+    program.run(given, [out], NO_ARENA, Context(pool))
     pool.close()
     rows = random.integers(0, size, 8)
     wide = a[rows].astype(np.float64) @ b.astype(np.float64)

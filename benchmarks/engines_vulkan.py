@@ -3,10 +3,11 @@
     python -m benchmarks.engines_vulkan [--json FILE] [--quick]
 
 Products: float32 operands and float32 sums, TF32 off in the peer (torch, that is cuBLAS, when it is
-there and sees the card). Chains that are bound by memory: bytes read and written once, beside a
-copy by the same peer, or by the driver where it is not there. Times: the mean of queued replays
-after a third of a second that is not counted; tensors stay on the card. Every product is checked on
-sampled rows against float64.
+there and sees the card). In the classes that round to 16 bits both sides have operands that lie in
+the format, and the bound is what the card's matrix units reach without memory. Chains that are
+bound by memory: bytes read and written once, beside a copy by the same peer, or by the driver where
+it is not there. Times: the mean of queued replays after a third of a second that is not counted;
+tensors stay on the card. Every product is checked on sampled rows against float64.
 """
 
 from __future__ import annotations
@@ -31,12 +32,16 @@ from benchmarks.engine_cases import (
     timed,
     torch_or_none,
 )
+from benchmarks.matrix_peak import matrix_peak
 from benchmarks.record import Row, machine, not_run, row
 from gpugoblin.catalog.formula_build import call_formula
 from gpugoblin.catalog.spec import TensorSpec
 from gpugoblin.graph.builder import GraphBuilder
+from gpugoblin.graph.classes import in_class
 
 PRODUCT_BAR = 0.85
+SHORT_BAR = 0.4
+"""With VK_KHR_cooperative_matrix alone."""
 CHAIN_BAR = 0.75
 
 
@@ -64,6 +69,47 @@ def products(card: Machine, sizes: list[int], torch: Any) -> list[Row]:
             )
         )
     return found
+
+
+def short_products(card: Machine, sizes: list[int], torch: Any) -> list[Row]:
+    """Operands of 16 bits, sums of float32."""
+    found = []
+    for form in ("float16", "bfloat16"):
+        peak = matrix_peak(card, form)
+        if peak is None:
+            found.append(not_run(f"{form} products", "TFLOP/s", "none", "no matrix units here"))
+            continue
+        found.append(
+            row(f"{form} products without memory", peak / 1e12, "TFLOP/s", note="the bound")
+        )
+        cases = [(size, form) for size in sizes] + [(sizes[-1], "float32")]
+        for size, stored in cases:
+            graph = in_class(product_graph(size, stored), form)
+            program = compile_card(graph, card, form)
+            error = checked(program, size, stored, form)
+            flops = 2.0 * size**3 / timed(program)
+            program.release()
+            peer = None if torch is None else 2.0 * size**3 / _torch_s(torch, form, size) / 1e12
+            rounded = ", rounded on the card" if stored == "float32" else ""
+            found.append(
+                row(
+                    f"{form} product {size}{rounded}",
+                    flops / 1e12,
+                    "TFLOP/s",
+                    ratio_bar=SHORT_BAR if size == 8192 and not rounded else None,
+                    peer="torch.mm" if peer else "",
+                    peer_value=peer,
+                    note=f"{flops / peak:.2f} of the bound; largest error {error:.2e} of the sum"
+                    " of absolute products",
+                )
+            )
+    return found
+
+
+def _torch_s(torch: Any, form: str, size: int) -> float:
+    kind = {"float16": torch.float16, "bfloat16": torch.bfloat16}[form]
+    a, b = (torch.randn(size, size, device="cuda").to(kind) for _ in range(2))
+    return peer_s(torch, partial(torch.mm, a, b))
 
 
 def copy_rate(card: Machine, size_bytes: int) -> float:
@@ -122,6 +168,7 @@ def main() -> None:
     torch = torch_or_none()
     sizes = [256, 512] if given.quick else [1024, 2048, 4096, 8192]
     rows = products(card, sizes, torch)
+    rows += short_products(card, sizes, torch)
     if torch is None:
         rows.append(not_run("the peer of the products", "TFLOP/s", "none", "torch sees no card"))
     shape = (512, 512) if given.quick else (16384, 8192)

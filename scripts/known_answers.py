@@ -23,6 +23,7 @@ from gpugoblin.catalog.prove import specs_of
 from gpugoblin.catalog.registry import OPERATORS
 from gpugoblin.catalog.spec import Array, Operator, Sample
 from gpugoblin.graph.builder import GraphBuilder
+from gpugoblin.graph.classes import in_class
 from gpugoblin.graph.exact import interpret_exact
 from gpugoblin.graph.ir import Graph
 from gpugoblin.graph.numeric import error_bounds
@@ -42,7 +43,8 @@ FURTHER: Final = (
 STEPS: Final = (37, 41, 53, 59, 29)
 FUNCTIONS: Final = ("exp", "log", "tanh", "sin", "sqrt", "erf")
 
-NumericClass = Literal["exact", "float32"]
+NumericClass = Literal["exact", "float32", "float16", "bfloat16"]
+SHORT: Final[tuple[Literal["float16", "bfloat16"], ...]] = ("float16", "bfloat16")
 Given = tuple[str, Graph, Sequence[Array], NumericClass]
 
 
@@ -54,6 +56,9 @@ def made() -> tuple[Case, ...]:
 def _whole() -> Iterator[Given]:
     yield "product and chain", *_plain_product(17, 24, 19), "float32"
     yield "product of whole tiles", *_product(136, 72, 264), "float32"
+    for form in SHORT:
+        yield f"{form} product of whole matrices", *_short(_product(48, 32, 48), form), form
+        yield f"{form} product with edges", *_short(_product(50, 72, 40), form), form
     yield "exact product", *_product(20, 600, 21), "exact"
     yield "functions", *_functions(), "float32"
     yield "exact functions", *_functions(), "exact"
@@ -91,6 +96,14 @@ def _product(m: int, k: int, n: int) -> tuple[Graph, list[Array]]:
     a = builder.add("formula", [a_column, a_row], tree=mixed)
     b = builder.add("formula", [b_column, b_row], tree=mixed)
     return _behind(builder, builder.add("matmul", [a, b]), row), inputs
+
+
+def _short(
+    product: tuple[Graph, list[Array]], form: Literal["float16", "bfloat16"]
+) -> tuple[Graph, list[Array]]:
+    """As a lab rewrites it: what cards have units for."""
+    graph, inputs = product
+    return in_class(graph, form), inputs
 
 
 def _behind(builder: GraphBuilder, product: int, row: int) -> Graph:

@@ -48,7 +48,7 @@ class Case(Struct, frozen=True, array_like=True):
     """A task and its answers. `graph`: canonical bytes."""
 
     name: str
-    numeric_class: Literal["exact", "float32"]
+    numeric_class: Literal["exact", "float32", "float16", "bfloat16"]
     graph: bytes
     inputs: tuple[bytes, ...]
     answers: tuple[Answer, ...]

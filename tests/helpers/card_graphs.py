@@ -13,7 +13,7 @@ import numpy as np
 from app.engine.context import Context
 from app.engine.pool import Pool
 from gpugoblin.catalog.prove import specs_of
-from gpugoblin.catalog.spec import DTYPES, Array
+from gpugoblin.catalog.spec import DTYPES, Array, TensorSpec
 from gpugoblin.graph.builder import GraphBuilder
 from gpugoblin.graph.ir import Graph
 from gpugoblin.graph.numeric import agrees, error_bounds
@@ -21,13 +21,25 @@ from gpugoblin.graph.numeric import agrees, error_bounds
 if TYPE_CHECKING:
     from app.engine.backends.vulkan.machine import Machine
 
-__all__ = ["graph_of", "require_right", "run_graph"]
+__all__ = ["graph_of", "require_right", "run_graph", "short_product"]
 
 
 def graph_of(operator: str, inputs: Sequence[Array], **attributes: object) -> Graph:
     builder = GraphBuilder()
     values = [builder.input(spec) for spec in specs_of(inputs)]
     return builder.build(builder.add_many(operator, values, **attributes))
+
+
+def short_product(
+    m: int, n: int, k: int, across: tuple[bool, bool], form: str, batch: tuple[int, ...] = ()
+) -> Graph:
+    """A product of operands that lie in 16 bits."""
+    lefts, rights = ((k, m) if across[0] else (m, k)), ((n, k) if across[1] else (k, n))
+    builder = GraphBuilder()
+    given = [builder.input(TensorSpec(form, (*batch, *shape))) for shape in (lefts, rights)]
+    wide = [builder.add("cast", [value], dtype="float32") for value in given]
+    product = builder.add("matmul", wide, transpose_a=across[0], transpose_b=across[1])
+    return builder.build([product])
 
 
 def run_graph(machine: Machine, graph: Graph, inputs: Sequence[Array]) -> list[Array]:

@@ -12,12 +12,13 @@ from pathlib import Path
 import numpy as np
 
 from app.engine.backends.card.functions import FUNCTIONS
+from app.engine.backends.card.spirv import Module
 from gpugoblin.catalog.formula import Formula
 from gpugoblin.catalog.formula_build import FormulaBuilder
 from gpugoblin.catalog.scalars import SCALARS
 from gpugoblin.catalog.spec import Array
 
-__all__ = ["VALIDATOR", "judge", "random_inputs", "random_tree"]
+__all__ = ["VALIDATOR", "judge", "knows", "random_inputs", "random_tree"]
 
 VALIDATOR = shutil.which("spirv-val")
 KINDS = frozenset({"float32", "int32", "int64", "bool"})
@@ -79,3 +80,11 @@ def judge(words: bytes, folder: Path) -> str:
         check=False,
     )
     return "" if done.returncode == 0 else (done.stdout + done.stderr or "refused")
+
+
+def knows(folder: Path, form: str) -> bool:
+    """Whether spirv-val is there and new enough for matrices of a form (the oldest that is tested
+    with, of Debian 12, knows none)."""
+    module = Module()
+    module.matrix(form, 3, 16, 16, 0)
+    return VALIDATOR is not None and judge(module.words((32, 1, 1)), folder) == ""

@@ -28,11 +28,13 @@ OPCODES: Final = {
     **{"BitwiseXor": 198, "BitwiseAnd": 199, "Not": 200, "ControlBarrier": 224},
     **{"AtomicCompareExchange": 230, "LoopMerge": 246, "SelectionMerge": 247, "Label": 248},
     **{"Branch": 249, "BranchConditional": 250, "Return": 253},
+    **{"CooperativeMatrixLoadKHR": 4457, "CooperativeMatrixStoreKHR": 4458},
+    "CooperativeMatrixMulAddKHR": 4459,
 }
 
 WIDTHS: Final = {
     **{"float32": 4, "int32": 4, "int64": 8, "uint32": 4, "uint64": 8, "uint8": 1, "uint16": 2},
-    **{"float32x4": 16, "int32x4": 16},
+    **{"float32x4": 16, "int32x4": 16, "uint32x4": 16},
 }
 """Kinds that lie in memory, with their bytes."""
 
@@ -48,6 +50,11 @@ CONTROLS: Final = {"denormals": (4464, 4459), "signs": (4466, 4461), "nearest": 
 zero are kept; results are rounded to the nearest. Each a capability and an execution mode."""
 _HALVES: Final = (22, 4433)
 """Int16 and StorageBuffer16BitAccess, of modules that meet 16 bits."""
+_FLOAT16: Final = 9
+_BFLOAT16: Final = 5116
+_BFLOAT16_MATRICES: Final = 5118
+_MATRICES: Final = 6022
+_VULKAN_MEMORY: Final = 5345
 _ENTRY: Final = 2
 """The entry point's number, the second that a module gives."""
 FUNCTION: Final = 7
@@ -73,6 +80,9 @@ class Module:
         self._globals: list[int] = []
         self._interface: list[int] = []
         self._variables: list[int] = []
+        self._needs: dict[int, str] = {}
+        self.vulkan_memory = False
+        """Whether the module is written in the memory model that matrices of a group need."""
         self.body: list[int] = []
         self.extended = self.new()
         self.entry = self.new()
@@ -98,6 +108,10 @@ class Module:
         self._put(self.body, OPCODES[name], type_id, found, *operands)
         return found
 
+    def need(self, capability: int, extension: str = "") -> None:
+        """Declares a capability beyond those of every module, and the extension it belongs to."""
+        self._needs[capability] = extension
+
     def decorate(self, target: int, *decoration: int) -> None:
         self._put(self._decorations, 71, target, *decoration)
 
@@ -120,14 +134,53 @@ class Module:
                 return self._global(key, 20)
             case "float32":
                 return self._global(key, 22, 32)
+            case "float16":
+                self.need(_FLOAT16)
+                return self._global(key, 22, 16)
+            case "bfloat16":
+                self.need(_BFLOAT16, "SPV_KHR_bfloat16")
+                return self._global(key, 22, 16, 0)
             case "float32x4":
                 return self._global(key, 23, self.type("float32"), 4)
-            case "int32x4":
-                return self._global(key, 23, self.type("int32"), 4)
+            case "int32x4" | "uint32x4":
+                return self._global(key, 23, self.type(kind.removesuffix("x4")), 4)
             case "uint32x3":
                 return self._global(key, 23, self.type("uint32"), 3)
         signed = int(not kind.startswith("u"))
         return self._global(key, 21, int(kind.lstrip("uint")), signed)
+
+    def matrix(self, kind: str, scope: int, rows: int, columns: int, use: int) -> int:
+        """The id of a matrix of `kind` that the threads of a scope hold together.
+
+        Args:
+            scope: 2 for a group, 3 for a subgroup.
+            use: 0 and 1 for the operands of a product, 2 for its sums.
+        """
+        self.vulkan_memory = True
+        self.need(_MATRICES, "SPV_KHR_cooperative_matrix")
+        if kind == "bfloat16":
+            self.need(_BFLOAT16_MATRICES, "SPV_KHR_bfloat16")
+        numbers = [self.constant("uint32", number) for number in (scope, rows, columns, use)]
+        key = ("matrix", kind, scope, rows, columns, use)
+        return self._global(key, 4456, self.type(kind), *numbers)
+
+    def filled(self, matrix: int, bits: int, kind: str) -> int:
+        """A constant matrix whose elements are all the same."""
+        return self._typed_constant(("filled", matrix, bits), 44, matrix, self.constant(kind, bits))
+
+    def run(self, kind: str, width: int) -> int:
+        """The id of a pointer into memory to any number of elements of `kind`, in a block."""
+        key = ("run", kind)
+        array = self._types.get(key)
+        if array is None:
+            array = self._types[key] = self.new()
+            self._put(self._globals, 29, array, self.type(kind))
+            self.decorate(array, 6, width)
+            block = self._types["block", kind] = self.new()
+            self._put(self._globals, 30, block, array)
+            self.decorate(block, 2)
+            self._put(self._decorations, 72, block, 0, 35, 0)
+        return self.pointer(STORAGE_PHYSICAL, self._types["block", kind])
 
     def pointer(self, storage: int, type_id: int) -> int:
         return self._global(("pointer", storage, type_id), 32, storage, type_id)
@@ -155,7 +208,11 @@ class Module:
 
     def variable(self, kind: str) -> int:
         """A variable of the function."""
-        pointer = self.pointer(FUNCTION, self.type(kind))
+        return self.variable_of(self.type(kind))
+
+    def variable_of(self, type_id: int) -> int:
+        """The same by the id of its type."""
+        pointer = self.pointer(FUNCTION, type_id)
         found = self.new()
         self._put(self._variables, 59, pointer, found, FUNCTION)
         return found
@@ -202,10 +259,13 @@ class Module:
         function = self._global(("function",), 33, void)
         out: list[int] = []
         halves = _HALVES if ("type", "uint16") in self._types else ()
-        for capability in (*_CAPABILITIES, *halves):
+        memory = (_VULKAN_MEMORY,) if self.vulkan_memory else ()
+        for capability in (*_CAPABILITIES, *halves, *memory, *self._needs):
             self._put(out, 17, capability)
+        for extension in sorted(set(self._needs.values()) - {""}):
+            self._put(out, 10, *_string(extension))
         self._put(out, 11, self.extended, *_string("GLSL.std.450"))
-        self._put(out, 14, 5348, 1)  # PhysicalStorageBuffer64, GLSL450
+        self._put(out, 14, 5348, 3 if self.vulkan_memory else 1)  # PhysicalStorageBuffer64
         self._put(out, 15, 5, self.entry, *_string("main"), *self._interface)
         self._put(out, 16, self.entry, 17, *threads)
         out += self._decorations

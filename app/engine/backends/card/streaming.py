@@ -19,7 +19,7 @@ from gpugoblin.catalog.rounding import MATMUL_BLOCK
 if TYPE_CHECKING:
     from app.engine.backends.card.product import Problem
 
-__all__ = ["Shape", "choose", "fits", "streamed"]
+__all__ = ["Shape", "choose", "fits", "streamed", "tile_of"]
 
 THREADS: Final = 256
 VECTOR: Final = 4
@@ -166,7 +166,7 @@ def streamed(problem: Problem, shape: Shape) -> Stage:
     group = kernel.flat_group()
     with kernel.when(group < groups):
         batch = group // (across * down)
-        down_first, right_first = _tile(kernel, group % (across * down), across, down)
+        down_first, right_first = tile_of(kernel, group % (across * down), across, down)
         row, column = down_first * shape.rows, right_first * shape.columns
         operands = (
             _Operand(
@@ -193,7 +193,7 @@ def streamed(problem: Problem, shape: Shape) -> Stage:
     return stage(kernel, groups)
 
 
-def _tile(kernel: Kernel, number: Value, across: int, down: int) -> tuple[Value, Value]:
+def tile_of(kernel: Kernel, number: Value, across: int, down: int) -> tuple[Value, Value]:
     """Row and column, among the tiles, of a group's tile: in strips of tile rows."""
     full = down // STRIP * STRIP * across
     strip, rest = number // (STRIP * across), number % (STRIP * across)

@@ -16,13 +16,13 @@ from app.engine.backends.card.layout import has_floats, lay_out, require_served
 from app.engine.backends.card.narrow import HALVES
 from app.engine.backends.card.product import Problem
 from app.engine.backends.card.reduction import reduce
+from app.engine.backends.card.shortening import rounded_values, shortened
 from app.engine.backends.card.stages import Stage, placed
 from app.engine.backends.card.target import Target
 from app.engine.backends.card.unrolling import unrolled
 from app.engine.backends.cuda.machine import Machine
 from app.engine.backends.cuda.product import Gemm
 from app.engine.backends.cuda.program import CudaProgram
-from app.engine.backends.cuda.shortening import rounded_values, shortened
 from gpugoblin.catalog.spec import Attributes, TensorSpec
 from gpugoblin.graph.ir import Graph, Node
 

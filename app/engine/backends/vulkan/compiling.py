@@ -1,4 +1,8 @@
-"""Graph to a program for Vulkan. Owns the choice of what depends on the opened card."""
+"""Graph to a program for Vulkan. Owns the choice of what depends on the opened card.
+
+In the classes that round operands to 16 bits, products of such operands go to the card's matrix
+units where it has them. Classes `float32` and `exact` never do.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +12,16 @@ from typing import Final
 
 import numpy as np
 
+from app.engine.backends.card.cooperative import cooperated
 from app.engine.backends.card.emission import Emission
+from app.engine.backends.card.fragments import Blocking, Fragment
+from app.engine.backends.card.fragments import choose as choose_tiles
 from app.engine.backends.card.layout import has_floats, lay_out, require_served
-from app.engine.backends.card.product import matmul, multiplied
+from app.engine.backends.card.narrow import HALVES
+from app.engine.backends.card.product import Problem, matmul, multiplied
 from app.engine.backends.card.served import NARROW_DTYPES, WIDE_DTYPES
+from app.engine.backends.card.shortening import shortened
+from app.engine.backends.card.stages import Stage
 from app.engine.backends.card.steps import Layout
 from app.engine.backends.card.target import LEAST, Target
 from app.engine.backends.card.unrolling import unrolled
@@ -28,6 +38,7 @@ from gpugoblin.graph.ir import Graph, Node
 
 __all__ = ["compile_card", "keeps_small_numbers"]
 
+SHORT_CLASSES: Final = frozenset({"float16", "bfloat16"})
 SMALL: Final = (1e-40, 1e-30, 2.0**-126, 2.0**-149, 1.0, -3e-39)
 
 
@@ -79,6 +90,8 @@ def compile_card(graph: Graph, machine: Machine, numeric_class: str = "float32")
 
     def choose(node: Node, specs: Sequence[TensorSpec]) -> Emission | None:
         if node.operator == "matmul":
+            if specs[0].dtype in HALVES:
+                return Emission((_cooperated(node, specs, machine),))
             return matmul(node.attrs, specs, node.outputs, shared_bytes)
         if node.operator == "conv":
             return unrolled(
@@ -95,12 +108,33 @@ def compile_card(graph: Graph, machine: Machine, numeric_class: str = "float32")
         ordered = lay_out(expanded, lambda node, specs: None, exact, machine.page_bytes)
         _require_none_refused(machine, ordered)
         return CardProgram(machine, ordered)
-    layout = lay_out(expanded, choose, page_bytes=machine.page_bytes)
+    short = expanded
+    if numeric_class in SHORT_CLASSES:
+        short = shortened(
+            expanded, lambda problem, form: _tiles(problem, form, machine) is not None
+        )
+    layout = lay_out(short, choose, page_bytes=machine.page_bytes)
     if machine.refused and _refused(machine, layout):
         # Kernels of another make.
         layout = lay_out(expanded, lambda node, specs: None, page_bytes=machine.page_bytes)
         _require_none_refused(machine, layout)
     return CardProgram(machine, layout)
+
+
+def _tiles(problem: Problem, form: str, machine: Machine) -> tuple[Blocking, Fragment] | None:
+    """How the card's matrix units make a product, if they can."""
+    limits = machine.device.limits
+    return choose_tiles(
+        problem, form, machine.device.units, limits.shared_bytes, limits.group_threads
+    )
+
+
+def _cooperated(node: Node, specs: Sequence[TensorSpec], machine: Machine) -> Stage:
+    problem = Problem.of(node.attrs, specs, node.outputs[0])
+    found = _tiles(problem, specs[0].dtype, machine)
+    if found is None:
+        raise ValueError("a product of 16-bit operands that no unit takes")
+    return cooperated(problem, specs[0].dtype, *found, machine.device.units.subgroup)
 
 
 def _refused(machine: Machine, layout: Layout) -> frozenset[str]:

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from app.engine.backends.vulkan.instance import Card, Instance
 from app.engine.backends.vulkan.loader import Structures, constant, ffi, library, require, text
+from app.engine.backends.vulkan.matrices import Asked, asked_of
 from gpugoblin.errors import EngineError
 
 __all__ = ["Device", "Limits", "choose", "extensions"]
@@ -69,8 +70,10 @@ class Device:
         self.extensions = extensions(card)
         self.controls = _controls(card)
         self.halves = _halves(card)
+        asked = asked_of(card, self.extensions)
+        self.units = asked.units
         make = Structures()
-        features = _features(card, make)
+        features = _features(card, make, asked)
         priority = make.array("float", [0.0])
         queue = make.make(
             "DeviceQueueCreateInfo",
@@ -81,6 +84,8 @@ class Device:
         info = make.make(
             "DeviceCreateInfo", pNext=features, queueCreateInfoCount=1, pQueueCreateInfos=queue
         )
+        info.enabledExtensionCount = len(asked.extensions)
+        info.ppEnabledExtensionNames = make.texts(list(asked.extensions))
         found = ffi.new("VkDevice *")
         require(library.vkCreateDevice(card.handle, info, ffi.NULL, found), f"opening {card.name}")
         self.handle = found[0]
@@ -191,7 +196,7 @@ def _halves(card: Card) -> bool:
     return bool(had.storageBuffer16BitAccess and plain.features.shaderInt16)
 
 
-def _features(card: Card, make: Structures) -> Any:
+def _features(card: Card, make: Structures, matrices: Asked) -> Any:
     """The features to ask for, all of which the card has.
 
     Raises:
@@ -206,10 +211,16 @@ def _features(card: Card, make: Structures) -> Any:
     if missing:
         raise EngineError("card_unsuited", card=card.name, missing=", ".join(missing))
     halves = int(_halves(card))
-    eleventh = make.make("PhysicalDeviceVulkan11Features", storageBuffer16BitAccess=halves)
+    eleventh = make.make(
+        "PhysicalDeviceVulkan11Features",
+        pNext=matrices.features,
+        storageBuffer16BitAccess=halves,
+    )
     wanted = make.make(
         "PhysicalDeviceVulkan12Features", pNext=eleventh, **dict.fromkeys(_NEEDED, 1)
     )
+    if matrices.extensions:
+        wanted.shaderFloat16 = wanted.vulkanMemoryModel = 1
     asked = make.make("PhysicalDeviceFeatures2", pNext=wanted)
     asked.features.shaderInt64 = 1
     asked.features.shaderInt16 = halves

@@ -28,6 +28,7 @@ class Card:
     Args:
         uuid: 32 hexadecimal digits, the same in every process of one boot and driver.
         software: computed by the processor.
+        instance: that it was listed by.
     """
 
     handle: Any
@@ -36,6 +37,7 @@ class Card:
     driver: str
     version: int
     software: bool
+    instance: Any = None
 
 
 class Instance:
@@ -108,7 +110,7 @@ class Instance:
         require(
             library.vkEnumeratePhysicalDevices(self.handle, count, handles), "listing the cards"
         )
-        found = [_card(handles[place]) for place in range(count[0])]
+        found = [_card(handles[place], self.handle) for place in range(count[0])]
         return [card for card in found if card.version >= VERSION]
 
     def close(self) -> None:
@@ -128,7 +130,7 @@ def _has_layer(make: Structures) -> bool:
     return any(text(layers[place].layerName) == LAYER for place in range(count[0]))
 
 
-def _card(handle: Any) -> Card:
+def _card(handle: Any, instance: Any) -> Card:
     make = Structures()
     driver = make.make("PhysicalDeviceDriverProperties")
     identity = make.make("PhysicalDeviceIDProperties", pNext=driver)
@@ -144,4 +146,5 @@ def _card(handle: Any) -> Card:
         f"{text(driver.driverName)}-{text(driver.driverInfo)}".replace(" ", "_"),
         int(plain.apiVersion),
         plain.deviceType == constant("VK_PHYSICAL_DEVICE_TYPE_CPU"),
+        instance,
     )

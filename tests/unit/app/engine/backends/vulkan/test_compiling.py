@@ -5,14 +5,17 @@ from typing import Any
 import numpy as np
 import pytest
 
+from app.engine.backends.card.fragments import Fragment, Units
 from app.engine.backends.card.layout import require_served
 from app.engine.backends.vulkan.compiling import compile_card, keeps_small_numbers
 from app.engine.backends.vulkan.machine import Machine, kernel_name
+from app.engine.backends.vulkan.program import CardProgram
 from gpugoblin.catalog.formula_build import call_formula
 from gpugoblin.catalog.spec import Array, TensorSpec
 from gpugoblin.errors import EngineError
 from gpugoblin.graph.builder import GraphBuilder
-from tests.helpers.card_graphs import graph_of, require_right, run_graph
+from gpugoblin.graph.classes import in_class
+from tests.helpers.card_graphs import graph_of, require_right, run_graph, short_product
 
 
 def test_composite_runs_as_its_decomposition(machine: Machine) -> None:
@@ -144,3 +147,60 @@ def test_a_tensor_larger_than_a_page_is_refused(machine: Machine, small_pages: i
         compile_card(graph, machine)
     assert raised.value.code == "does_not_fit_at_once"
     assert raised.value.fields["needed_bytes"] == small_pages + 4
+
+
+def with_matrices(program: CardProgram) -> bool:
+    return any(
+        b"SPV_KHR_cooperative_matrix" in stage.words
+        for step in program.layout.steps
+        for stage, _ in step.stages
+    )
+
+
+UNITS = Units(8, {"float16": (Fragment(8, 8, 8),), "bfloat16": (Fragment(8, 8, 8),)})
+
+
+@pytest.mark.parametrize("form", ["float16", "bfloat16"])
+def test_matrix_units_serve_the_classes_that_round(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    monkeypatch.setattr(machine.device, "units", UNITS)
+    plain = graph_of("matmul", [np.zeros((64, 64), np.float32)] * 2)
+    assert with_matrices(compile_card(in_class(plain, form), machine, form))
+    stored = short_product(64, 64, 64, (False, True), form)
+    program = compile_card(in_class(stored, form), machine, form)
+    assert with_matrices(program)
+    assert len([stage for step in program.layout.steps for stage in step.stages]) == 1
+
+
+def test_matrix_units_serve_no_other_class(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machine.device, "units", UNITS)
+    plain = graph_of("matmul", [np.zeros((64, 64), np.float32)] * 2)
+    for numeric_class in ("float32", "tf32", "int8", "exact"):
+        graph = in_class(plain, numeric_class)
+        assert not with_matrices(compile_card(graph, machine, numeric_class))
+    stored = short_product(64, 64, 64, (False, False), "float16")
+    assert not with_matrices(compile_card(stored, machine, "float32"))
+
+
+def test_shapes_that_no_unit_takes_and_refused_kernels_go_the_usual_way(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    random = np.random.default_rng(1)
+    odd = [random.standard_normal(shape).astype(np.float32) for shape in ((40, 41), (41, 43))]
+    graph = in_class(graph_of("matmul", odd), "float16")
+    monkeypatch.setattr(machine.device, "units", UNITS)
+    assert not with_matrices(compile_card(graph, machine, "float16"))
+    require_right(machine, graph, odd)
+    whole = in_class(graph_of("matmul", [np.zeros((64, 64), np.float32)] * 2), "float16")
+    stages = [
+        stage
+        for step in compile_card(whole, machine, "float16").layout.steps
+        for stage, _ in step.stages
+    ]
+    lost = [kernel_name(stage.words) for stage in stages if b"cooperative" in stage.words]
+    monkeypatch.setattr(machine, "refused", frozenset(lost))
+    assert lost
+    assert not with_matrices(compile_card(whole, machine, "float16"))

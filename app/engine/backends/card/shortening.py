@@ -1,16 +1,19 @@
 """Products of operands that were rounded to 16 bits read them as 16 bits.
 
-Owns: that rewrite of a graph. A product whose operands both come out of a rounding to one short
-format, or out of a cast from it, gets the short tensors themselves; what nobody reads any more is
-left out. Units for the format multiply such numbers exactly and add in float32.
+Owns: that rewrite of a graph. A product that the card has a kernel for, and whose operands both
+come out of a rounding to one short format, or out of a cast from it, gets the short tensors
+themselves; what nobody reads any more is left out. Units for the format multiply such numbers
+exactly and add in float32.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from app.engine.backends.card.narrow import HALVES
+from app.engine.backends.card.product import Problem
 from gpugoblin.catalog.formula import Formula
 from gpugoblin.catalog.spec import TensorSpec
 from gpugoblin.graph.expand import Expanded
@@ -18,12 +21,14 @@ from gpugoblin.graph.ir import Graph, Node
 
 __all__ = ["rounded_values", "shortened"]
 
+Takes = Callable[[Problem, str], bool]
+"""Whether a card multiplies operands in that form with these shapes."""
+
 _ROUNDING: Final = {
     "round_tf32": "tf32",
     "round_bfloat16": "bfloat16",
     "round_float16": "float16",
 }
-_HALVES: Final = frozenset({"float16", "bfloat16"})
 
 
 def rounded_values(graph: Graph) -> Mapping[int, str]:
@@ -34,18 +39,18 @@ def rounded_values(graph: Graph) -> Mapping[int, str]:
         tree = node.attrs.get("tree") if node.operator == "formula" else None
         if isinstance(tree, Formula) and tree.nodes[-1].function in _ROUNDING:
             found[first] = _ROUNDING[tree.nodes[-1].function]
-        elif node.operator == "cast" and specs[node.inputs[0]].dtype in _HALVES:
+        elif node.operator == "cast" and specs[node.inputs[0]].dtype in HALVES:
             found[first] = specs[node.inputs[0]].dtype
     return found
 
 
-def shortened(expanded: Expanded) -> Expanded:
-    """The graph with such products on short tensors."""
+def shortened(expanded: Expanded, takes: Takes = lambda problem, form: True) -> Expanded:
+    """The graph with such products on short tensors, where the card takes them."""
     graph = expanded.graph
     formats = rounded_values(graph)
-    if not set(formats.values()) & _HALVES:
+    if not set(formats.values()) & HALVES:
         return expanded
-    walk = _Walk(graph, formats, len(graph.inputs) + len(graph.constants))
+    walk = _Walk(graph, formats, takes, len(graph.inputs) + len(graph.constants))
     for (first, node), origin in zip(graph.numbered_nodes(), expanded.origins, strict=True):
         walk.add(first, node, origin)
     return walk.result()
@@ -55,6 +60,7 @@ def shortened(expanded: Expanded) -> Expanded:
 class _Walk:
     graph: Graph
     formats: Mapping[int, str]
+    takes: Takes
     fixed: int
     nodes: list[Node] = field(default_factory=list)
     origins: list[int] = field(default_factory=list)
@@ -63,6 +69,10 @@ class _Walk:
     short: dict[int, int] = field(default_factory=dict)
     """New numbers of the short tensors of the graph's values."""
     count: int = 0
+    specs: tuple[TensorSpec, ...] = ()
+
+    def __post_init__(self) -> None:
+        self.specs = self.graph.specs()
 
     def add(self, first: int, node: Node, origin: int) -> None:
         inputs = tuple(self._number(value) for value in node.inputs)
@@ -84,7 +94,10 @@ class _Walk:
 
     def _is_short(self, node: Node) -> bool:
         found = {self.formats.get(value, "") for value in node.inputs}
-        return len(found) == 1 and bool(found & _HALVES)
+        if len(found) != 1 or not found & HALVES:
+            return False
+        specs = [self.specs[value] for value in node.inputs]
+        return self.takes(Problem.of(node.attrs, specs, node.outputs[0]), found.pop())
 
     def _short(self, value: int, origin: int) -> int:
         """The tensor in 16 bits: what a cast has widened, or a cast of what was rounded."""
@@ -93,6 +106,12 @@ class _Walk:
             return known
         node = self.graph.nodes[self._makers()[value]]
         source = self._number(node.inputs[0])
+        if node.operator == "formula" and not _deep(node):
+            before = node.inputs[0]  # what was rounded to this format already is not rounded again
+            if self.formats.get(before) == self.formats[value]:
+                source = self._short(before, origin)
+                self.short[value] = source
+                return source
         if node.operator == "formula":
             spec = TensorSpec(self.formats[value], node.outputs[0].shape)
             attributes = (("dtype", spec.dtype),)

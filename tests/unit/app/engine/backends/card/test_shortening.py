@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from app.engine.backends.cuda.shortening import rounded_values, shortened
+from app.engine.backends.card.shortening import rounded_values, shortened
 from gpugoblin.catalog.formula_build import call_formula
 from gpugoblin.catalog.spec import TensorSpec
 from gpugoblin.graph.builder import GraphBuilder
