@@ -133,7 +133,7 @@ class Agent:
         self.machine = Machine(limits_of(self.settings))
         self.fleet = Fleet(
             self.settings, self.state.directory, make_engine, self.post, self._keep,
-            warm_card=start_warm_engine,
+            self._lose, warm_card=start_warm_engine,
         )  # fmt: skip
         self.late = LateCards(look, self.fleet, self.speech, self._joined, self._is_absent)
         numbers = tuple(self.fleet.cards)
@@ -419,6 +419,10 @@ class Agent:
             card = self.network.offers[held.grant].card
             self.fleet.cards[card].done += 1
             self.around.books.task(card, computed.compute_s)
+            self.network.totals.computed_s += computed.compute_s
+
+    def _lose(self, seconds: float) -> None:
+        self.network.totals.lost_s += seconds
 
     def _drained(self, each: told.Drained) -> None:
         self.owner.drained(each.card)

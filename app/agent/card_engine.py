@@ -33,6 +33,7 @@ from app.agent.events import (
 )
 from app.agent.lab import Output
 from app.agent.lane import Lane
+from app.agent.losses import Counted, Losses
 from app.agent.outputs import output_bytes, private_copy
 from app.agent.residency import Residency
 from app.host.arena import Slot
@@ -81,6 +82,7 @@ class CardEngine:
             nothing against the lab, nor against the card, which is lent on.
         proof, warm: what each engine must show before its first task, and what comes before it.
         checkup: what a running engine is asked between tasks.
+        lost: told at a stop how many seconds of computing it throws away.
         failed: told a wrong answer to that, and a loss of the card; blocks, called on `pool`.
     """
 
@@ -98,6 +100,7 @@ class CardEngine:
         warm: Callable[[Callable[[], None]], None] = no_warm_up,
         checkup: Checkup | None = None,
         failed: Callable[[EngineError], None] = lambda error: None,
+        lost: Callable[[float], None] = lambda seconds: None,
     ) -> None:
         self.card = card
         self.ready: Ready | None = None
@@ -117,7 +120,7 @@ class CardEngine:
         self._burials: set[asyncio.Task[None]] = set()
         self._dropped: set[LeaseId] = set()
         self._order = asyncio.Lock()
-        self._duty = Duty()
+        self._duty, self._losses, self._lost = Duty(), Losses(), lost
         self._proof, self._warm = proof, warm
         self._checkup = checkup or Checkup()
         self._failed = failed
@@ -185,7 +188,7 @@ class CardEngine:
             engine.stop()
         self._engine, self.refusal = engine, None
         self._start_call = None
-        self._duty.attach(engine)
+        self._duty.attach(Counted(engine, self._losses))
         self._residency = Residency(engine.inputs)
         asyncio.get_running_loop().add_reader(engine.fileno(), self._poll)
         if not self._is_stopping:
@@ -205,9 +208,13 @@ class CardEngine:
     def stop(self) -> None:
         """Ends the engine at once; posts EngineStopped when it is gone."""
         self._is_stopping = True
-        if self._engine is not None:
-            self._engine.stop()
-            self._poll()
+        engine = self._engine
+        if engine is not None:
+            self._poll()  # what is done already is not lost
+            if self._engine is engine:
+                self._lost(self._losses.stop())
+                engine.stop()
+                self._poll()
         elif self._is_starting:
             self._call_off()
         else:
@@ -282,6 +289,7 @@ class CardEngine:
                 (output.slot, slot) for output, slot in zip(task.outputs, slots, strict=True)
             )
             self._running[number] = _Running(lease, outputs)
+            self._losses.begin()
         self._poll()
 
     def _tell_not_submitted(self, lease: LeaseId, error: GoblinError) -> None:
@@ -354,6 +362,7 @@ class CardEngine:
 
     def _copy(self, engine: Engine, event: Done) -> None:
         running = self._running.pop(event.task)
+        self._losses.end(goes_on=bool(self._running))
         self._checkup.count()
         work = asyncio.get_running_loop().create_task(self._take(engine, running, event))
         self._copies.add(work)
@@ -380,6 +389,7 @@ class CardEngine:
 
     def _not_done(self, engine: Engine, event: Refused | Failed) -> None:
         running = self._running.pop(event.task)
+        self._losses.end(goes_on=bool(self._running))
         self._free(engine, running.lease, [slot for _, slot in running.slots])
         if running.lease in self._dropped:
             self._dropped.discard(running.lease)
@@ -410,6 +420,7 @@ class CardEngine:
         self._duty.detach()
         self._engine, self._residency = None, None
         self._running.clear()
+        self._losses.stop()
         self._dropped.clear()
         self._checkup.forget()
 

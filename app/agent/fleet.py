@@ -116,6 +116,7 @@ class Fleet:
     make: EngineMaker
     post: Callable[..., None]
     keep: Callable[[LeaseId, Computed], None]
+    lost: Callable[[float], None] = lambda seconds: None
     make_card: CardMaker = start_card_engine
     warm_card: CardMaker | None = None
     cards: dict[int, Card] = field(default_factory=dict)
@@ -213,6 +214,7 @@ class Fleet:
             proof=proof,
             warm=warm,
             failed=proof.failed,
+            lost=self.lost,
         )
         self.cards[number] = Card(number, kind, identity, engine, make, take, found)
 

@@ -62,12 +62,14 @@ class Cards:
 
 @dataclass(slots=True)
 class Totals:
-    """Counters since the start."""
+    """Counters since the start. `lost_s`: computing that stops have thrown away."""
 
     results_sent: int = 0
     leases_given_back: int = 0
     bytes_received: int = 0
     bytes_sent: int = 0
+    computed_s: float = 0.0
+    lost_s: float = 0.0
 
 
 @dataclass(slots=True)

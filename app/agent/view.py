@@ -116,6 +116,8 @@ def items(
             facts.cache_bytes,
             facts.day_bytes,
             round(facts.energy_wh, 2),
+            round(totals.computed_s, 1),
+            round(totals.lost_s, 1),
         )
     )
     return tuple(shown)

@@ -185,7 +185,8 @@ class NoticeItem(Tagged, frozen=True):
 
 
 class TotalsItem(Tagged, frozen=True):
-    """Since the agent started; `day_bytes` and `energy_wh` of today."""
+    """Since the agent started; `day_bytes` and `energy_wh` of today. `lost_s`: computing that was
+    thrown away because a card had to stop, beside the `computed_s` of results."""
 
     key: Literal["totals"]
     results_sent: Number
@@ -195,6 +196,8 @@ class TotalsItem(Tagged, frozen=True):
     cache_bytes: Number
     day_bytes: Number = 0
     energy_wh: float = 0.0
+    computed_s: float = 0.0
+    lost_s: float = 0.0
 
 
 Item = AgentItem | CardItem | ProbeItem | GrantItem | LeaseItem | NoticeItem | TotalsItem

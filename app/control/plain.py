@@ -11,9 +11,17 @@ from typing import Final
 from app.control import words
 from app.control.messages import AgentItem, CardItem, Item, ProbeItem, TotalsItem
 from app.control.texts import _
-from gpugoblin.units import format_bytes
+from gpugoblin.units import format_bytes, format_seconds
 
-__all__ = ["STATES", "cap_lines", "code_line", "coordinator_line", "status_lines", "totals_line"]
+__all__ = [
+    "STATES",
+    "cap_lines",
+    "code_line",
+    "coordinator_line",
+    "lost_line",
+    "status_lines",
+    "totals_line",
+]
 
 STATES: Final[Mapping[str, str]] = {
     "starting": "starting",
@@ -62,6 +70,16 @@ def totals_line(totals: TotalsItem) -> str:
     )
 
 
+def lost_line(totals: TotalsItem) -> str:
+    """What pauses have cost; empty before anything was computed."""
+    whole_s = totals.computed_s + totals.lost_s
+    if not whole_s:
+        return ""
+    return _("Computed {time}; pauses threw {percent:.1f} % of it away").format(
+        time=format_seconds(round(whole_s)), percent=100 * totals.lost_s / whole_s
+    )
+
+
 def status_lines(items: Mapping[str, Item], now_s: float) -> Iterator[str]:
     """Everything there is to see of an agent, a line each. `now_s`: Unix seconds."""
     for item in items.values():
@@ -88,3 +106,5 @@ def status_lines(items: Mapping[str, Item], now_s: float) -> Iterator[str]:
     for item in items.values():
         if isinstance(item, TotalsItem):
             yield totals_line(item)
+            if lost_line(item):
+                yield lost_line(item)

@@ -19,7 +19,7 @@ from app.control.messages import (
     LeaseItem,
     TotalsItem,
 )
-from app.control.plain import cap_lines, code_line, coordinator_line, totals_line
+from app.control.plain import cap_lines, code_line, coordinator_line, lost_line, totals_line
 from app.control.retold import finding_lines
 from app.control.texts import _
 from gpugoblin.units import format_flops, format_seconds
@@ -98,6 +98,8 @@ def _print_work(out: Console, items: Mapping[str, Item]) -> None:
     for item in items.values():
         if isinstance(item, TotalsItem):
             out.print(totals_line(item))
+            if lost_line(item):
+                out.print(lost_line(item))
 
 
 def print_findings(findings: Sequence[Finding], console: Console | None = None) -> None:

@@ -20,6 +20,7 @@ from app.control.messages import (
     NoticeItem,
     TotalsItem,
 )
+from app.control.plain import lost_line
 from app.control.retold import fields_retold
 from app.control.texts import _
 from gpugoblin.units import format_bytes, format_flops
@@ -174,6 +175,8 @@ def totals_line(items: Mapping[str, Item]) -> str:
     )
     if totals.energy_wh >= 0.05:
         text += _("; today {wh:.1f} Wh").format(wh=totals.energy_wh)
+    if lost_line(totals):
+        text += f". {lost_line(totals)}"
     return f"{text}."
 
 

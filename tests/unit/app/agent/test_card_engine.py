@@ -71,6 +71,7 @@ class Bench:
     def __init__(self, *behavior: str, every: int = 200, is_partial: bool = False) -> None:
         self.maker = StubMaker(*behavior)
         self.lies: list[str] = []
+        self.lost_s: list[float] = []
         self.events: list[Event] = []
         self.kept: dict[LeaseId, Computed] = {}
         self.lane = Lane("launcher")
@@ -86,6 +87,7 @@ class Bench:
             is_partial=is_partial,
             checkup=Checkup(every),
             failed=lambda error: self.lies.append(error.code),
+            lost=self.lost_s.append,
         )
 
     async def until(self, kind: type[Event]) -> Any:

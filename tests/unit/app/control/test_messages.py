@@ -31,7 +31,7 @@ ITEMS: tuple[m.Item, ...] = (
     m.NoticeItem("notice-1", 1000.5, "card_stops", {"card": 1, "why": "x", "hours": 1.5}),
     m.GrantItem("grant_a", "lab_a", 0, 2000.0, "Tides", "How waters mix."),
     m.LeaseItem("lease_a", 0, "fetching"),
-    m.TotalsItem("totals", 1, 2, 3, 4, 5, 6, 7.5),
+    m.TotalsItem("totals", 1, 2, 3, 4, 5, 6, 7.5, 8.5, 0.5),
 )  # fmt: skip
 REQUESTS: tuple[m.Request, ...] = (
     m.Hello(1),

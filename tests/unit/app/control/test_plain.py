@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from msgspec.structs import replace
 
-from app.control.items import CardItem, Item
-from app.control.plain import status_lines
+from app.control.items import CardItem, Item, TotalsItem
+from app.control.plain import lost_line, status_lines
 from app.control.texts import speak
 from tests.helpers.recordings import BEGIN_S, troubles
 
@@ -28,6 +29,20 @@ def test_what_a_card_may_draw_is_said_where_the_owner_says_so() -> None:
     card = items["card-1"]
     assert isinstance(card, CardItem)
     assert line in status_lines({**items, "card-1": replace(card, cap_w=210)}, BEGIN_S)
+
+
+@pytest.mark.parametrize(
+    ("computed_s", "lost_s", "line"),
+    [
+        (0.0, 0.0, ""),
+        (3590.0, 10.0, "Computed 1 h 0 min; pauses threw 0.3 % of it away"),
+        (0.0, 2.0, "Computed 2 s; pauses threw 100.0 % of it away"),
+    ],
+)
+def test_what_pauses_cost_is_said(computed_s: float, lost_s: float, line: str) -> None:
+    totals = TotalsItem("totals", 1, 0, 0, 0, 0, computed_s=computed_s, lost_s=lost_s)
+    assert lost_line(totals) == line
+    assert (line in status_lines({"totals": totals}, BEGIN_S)) is bool(line)
 
 
 def test_it_speaks_the_readers_language() -> None:

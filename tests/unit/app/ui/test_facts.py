@@ -137,6 +137,10 @@ def test_totals_are_said_when_there_are_some() -> None:
     assert totals_line(shown(done)) == (
         "3 results sent since the start, 0 B received, 1 MiB sent; today 1.3 Wh."
     )
+    paused = msgspec.structs.replace(done, computed_s=99.5, lost_s=0.5)
+    assert totals_line(shown(paused)).endswith(
+        "; today 1.3 Wh. Computed 1 min 40 s; pauses threw 0.5 % of it away."
+    )
 
 
 def test_a_notice_of_another_version_is_shown_as_its_code() -> None:
