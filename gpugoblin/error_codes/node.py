@@ -113,6 +113,10 @@ CODES: dict[str, ErrorCode] = {
         what="The token {token!r} of {name} has expired. What it was sending has not been kept.",
         next_step="Ask the lab for a new one; your jobs are still there.",
     ),
+    "user_revoked": ErrorCode(
+        what="The lab has revoked {name}. What was being sent has not been kept.",
+        next_step="Ask the lab for a token, or for the role back; your jobs are still there.",
+    ),
     "not_the_owner": ErrorCode(
         what="The job {job} belongs to {owner}, who lets you see it only.",
         next_step="Ask {owner}, or an administrator of the lab.",

@@ -2,7 +2,8 @@
 
 Owns: tables `users` and `token`, and roles. A token is shown once when it is made; only its hash is
 kept. It has 256 random bits, so a plain hash is enough. A user of this machine and one with tokens
-who have the same name are the same user. Must not: know HTTP.
+who have the same name are the same user, and one who was revoked is refused at either door until
+somebody gives that name a token or a role again. Must not: know HTTP.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import base64
 import os
 import pwd
+import re
 import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -29,12 +31,12 @@ __all__ = [
     "add",
     "by_token",
     "is_of_this_machine",
+    "known_here",
     "listed",
     "local_user",
     "require_valid",
     "revoke",
     "set_role",
-    "with_role",
 ]
 
 SCOPES: Final = ("read", "submit")
@@ -47,6 +49,8 @@ TOKEN_DOMAIN: Final = "gpugoblin 2026-11 user token"  # noqa: S105 - a hash doma
 PREFIX: Final = "goblin_"
 MAX_NAME: Final = 64
 DEFAULT_TOKEN: Final = "default"  # noqa: S105 - a name
+_NAMELESS: Final = re.compile(r"uid-[0-9]{1,10}", re.ASCII)
+"""A user of this machine for whom the system has no name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +117,9 @@ def local_user(
 
 
 def is_of_this_machine(name: str) -> bool:
-    """Whether the system knows a user of that name, who needs no token for the Unix socket."""
+    """Whether the system may have a user of that name, who needs no token for the Unix socket."""
+    if _NAMELESS.fullmatch(name):
+        return True
     try:
         pwd.getpwnam(name)
     except (KeyError, ValueError):
@@ -121,9 +127,17 @@ def is_of_this_machine(name: str) -> bool:
     return True
 
 
-def with_role(tx: Tx, user: User) -> User:
-    """A user of this machine, who may have been made an administrator by name."""
-    row = tx.one("select role from users where name = ? and revoked_s is null", (user.name,))
+def known_here(tx: Tx, user: User) -> User:
+    """A user of this machine, who may have been made an administrator by name, or revoked.
+
+    It is asked anew for each request: a connection outlasts the moment at which it was opened.
+
+    Raises:
+        NodeError: `user_revoked`.
+    """
+    row = tx.one("select role, revoked_s is not null from users where name = ?", (user.name,))
+    if row is not None and row[1]:
+        raise NodeError("user_revoked", name=user.name)
     return user if row is None or row[0] != "administrator" else replace(user, role=row[0])
 
 
@@ -195,14 +209,19 @@ def add(
 
 
 def revoke(tx: Tx, now_s: float, name: str, token: str | None = None) -> None:
-    """Ends a user's tokens and role, or one token by its name; the user's jobs stay.
+    """Ends a user's tokens and role, and the way in over the Unix socket, or one token by its
+    name; the user's jobs stay.
 
     Raises:
         NodeError: `user_unknown`, `token_unknown`.
     """
     row = tx.one("select id from users where name = ? and revoked_s is null", (name,))
     if row is None:
-        raise NodeError("user_unknown", name=name)
+        # Who only ever came over the Unix socket has no row yet.
+        is_new = tx.one("select 1 from users where name = ?", (name,)) is None
+        if not (is_new and token is None and is_of_this_machine(name)):
+            raise NodeError("user_unknown", name=name)
+        row = (_live_user(tx, now_s, name),)
     ended = tx.change(
         "update token set revoked_s = ? where user_id = ? and revoked_s is null"
         " and (? is null or name = ?)",
@@ -249,9 +268,10 @@ def by_token(tx: Tx, token: str, now_s: float) -> User | None:
 
 
 def require_valid(tx: Tx, user: User, now_s: float) -> None:
-    """The token by which a user came still holds. Raises NodeError `token_revoked`,
-    `token_expired`."""
+    """What let a user in still holds: the token, or on this machine the name. Raises NodeError
+    `token_revoked`, `token_expired`, `user_revoked`."""
     if not user.token:
+        known_here(tx, user)
         return
     row = tx.one(
         "select t.revoked_s is not null or u.revoked_s is not null, t.expires_s, t.name"

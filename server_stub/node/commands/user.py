@@ -23,7 +23,7 @@ def register(commands: Commands) -> None:
     which = "its name, where a user has several (default: %(default)s)"
     adding.add_argument("--token", default="default", metavar="NAME", help=which)
     adding.add_argument("--days", type=float, help="after which it ends by itself")
-    revoking = add(actions, "revoke", _revoke, "end a user's tokens")
+    revoking = add(actions, "revoke", _revoke, "end a user's tokens and way in")
     revoking.add_argument("name")
     revoking.add_argument("--token", metavar="NAME", help="end this one only")
     ranking = add(actions, "role", _role, "say who is an administrator")
@@ -52,9 +52,8 @@ def _revoke(arguments: argparse.Namespace) -> int:
         print(f"No token of {arguments.name} works any more, nor its pages; its jobs are kept.")
         if users.is_of_this_machine(arguments.name):
             print(
-                f"The system knows a user {arguments.name}, who needs no token for the node's Unix"
-                " socket: take that user out of the group that may open the socket's directory,"
-                " and off the setting `administrators`."
+                f"The user {arguments.name} of this machine is refused at the node's Unix socket"
+                f" as well, until `gpugoblin node user role {arguments.name} researcher`."
             )
     else:
         print(f"The token {arguments.token!r} of {arguments.name} has ended.")

@@ -36,8 +36,8 @@ __all__ = ["Clients", "application"]
 
 MAX_WAIT_S: Final = 50
 VALID_LOOK_S: Final = 2.0
-"""How often a request that is held looks whether its token still holds."""
-TOKEN_OVER: Final = frozenset({"token_revoked", "token_expired"})
+"""How often a request that is held looks whether its user may still ask."""
+NO_LONGER_IN: Final = frozenset({"token_revoked", "token_expired", "user_revoked"})
 PIECE_BYTES: Final = 4 * 1024 * 1024
 NEW_WORK: Final = frozenset({"/v1/arrays", "/v1/jobs", "/v1/trainings"})
 """What a node that is stopping does not begin."""
@@ -120,7 +120,7 @@ class Clients:
                 client[1], all_name_files=settings.socket_files,
                 administrators=settings.administrators.split(),
             )  # fmt: skip
-            return await self._node.store.read(lambda tx: users.with_role(tx, local))
+            return await self._node.store.read(lambda tx: users.known_here(tx, local))
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not token:
             raise NodeError("not_authenticated")
@@ -131,15 +131,14 @@ class Clients:
         return user
 
     async def _still(self, user: users.User) -> None:
-        """A long request goes on only while its token holds."""
-        if user.token:
-            now_s = self._node.clock.wall_s()
-            await self._node.store.read(lambda tx: users.require_valid(tx, user, now_s))
+        """A long request goes on only while what let its user in holds."""
+        now_s = self._node.clock.wall_s()
+        await self._node.store.read(lambda tx: users.require_valid(tx, user, now_s))
 
     async def _while_valid(
         self, user: users.User, body: AsyncGenerator[T, None]
     ) -> AsyncGenerator[T, None]:
-        """Pieces that come in or go out, until the token ends. Raises as `_still`."""
+        """Pieces that come in or go out, until the user may not. Raises as `_still`."""
         async with aclosing(body):
             async for piece in body:
                 await self._still(user)
@@ -164,7 +163,7 @@ class Clients:
         try:
             row = await intake.receive(node, row, offset, self._while_valid(user, body))
         except NodeError as error:
-            if error.code in TOKEN_OVER:
+            if error.code in NO_LONGER_IN:
                 await intake.drop(node, row)  # nothing half sent stays of who may not go on
             raise
         return replies.reply(arrays.as_info(row))

@@ -43,6 +43,7 @@ STATUS: Final = {
     "not_authenticated": 401,
     "token_revoked": 401,
     "token_expired": 401,
+    "user_revoked": 403,
     "not_permitted": 403,
     "not_the_owner": 403,
     "quota_disk": 403,

@@ -99,15 +99,15 @@ def test_a_token_expires_by_itself_and_makes_room(tx: Tx) -> None:
 def test_administrators_are_named_once_for_tokens_and_for_this_machine(tx: Tx) -> None:
     token = users.add(tx, 1.0, "ann", users.SCOPES)
     other = users.local_user(3_999_999)
-    assert not users.with_role(tx, other).is_administrator
+    assert not users.known_here(tx, other).is_administrator
     for name in ("ann", other.name):
         users.set_role(tx, 1.0, name, "administrator")
     found = users.by_token(tx, token, 2.0)
     assert found is not None
     assert found.is_administrator
-    assert users.with_role(tx, other).is_administrator
+    assert users.known_here(tx, other).is_administrator
     users.set_role(tx, 1.0, other.name, "researcher")
-    assert not users.with_role(tx, other).is_administrator
+    assert not users.known_here(tx, other).is_administrator
     with pytest.raises(NodeError):
         users.set_role(tx, 1.0, "ann", "emperor")
 
@@ -128,7 +128,7 @@ def test_what_cannot_be_a_user(tx: Tx, name: str, scopes: tuple[str, ...], code:
         users.add(tx, 1.0, name, scopes)
     assert caught.value.code == code
     with pytest.raises(NodeError):
-        users.revoke(tx, 1.0, "nobody")
+        users.revoke(tx, 1.0, "no-such-user")
 
 
 def test_the_nodes_own_user_may_name_files_and_others_where_the_operator_says_so() -> None:
@@ -144,6 +144,27 @@ def test_the_nodes_own_user_may_name_files_and_others_where_the_operator_says_so
     named = users.local_user(3_999_999, administrators=["uid-3999999"])
     assert named.is_administrator
     assert users.local_user(3_999_999, all_name_files=True).local
+
+
+def test_a_user_of_this_machine_is_revoked_by_name_and_comes_back(tx: Tx) -> None:
+    other = users.local_user(3_999_999, administrators=["uid-3999999"])
+    assert users.known_here(tx, other) == other
+    with pytest.raises(NodeError):
+        users.revoke(tx, 1.0, other.name, "laptop")
+    users.revoke(tx, 1.0, other.name)
+    for look in (
+        lambda: users.known_here(tx, other),
+        lambda: users.require_valid(tx, other, 1.0),
+    ):
+        with pytest.raises(NodeError) as caught:
+            look()
+        assert code_of(caught) == "user_revoked"
+    with pytest.raises(NodeError) as caught:
+        users.revoke(tx, 2.0, other.name)
+    assert code_of(caught) == "user_unknown", "that has been done"
+    users.set_role(tx, 3.0, other.name, "researcher")
+    assert users.known_here(tx, other) == other
+    users.require_valid(tx, other, 3.0)
 
 
 def test_a_revoked_administrator_comes_back_as_a_researcher(tx: Tx) -> None:

@@ -46,7 +46,7 @@ def test_named_tokens_roles_and_expiry(config: Path, capsys: pytest.CaptureFixtu
     assert second.startswith("    cluster: read submit, valid, until 20")
 
 
-def test_revoking_says_what_it_does_not_end(
+def test_revoking_says_what_it_means_for_a_user_of_this_machine(
     config: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     here = pwd.getpwuid(os.getuid()).pw_name
@@ -55,3 +55,5 @@ def test_revoking_says_what_it_does_not_end(
         capsys.readouterr()
         assert main(["user", "revoke", name, "--config", str(config)]) == 0
         assert ("Unix socket" in capsys.readouterr().out) == is_here
+    assert main(["user", "revoke", "uid-3999999", "--config", str(config)]) == 0
+    assert "uid-3999999 of this machine is refused" in capsys.readouterr().out

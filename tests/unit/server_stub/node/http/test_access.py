@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import pwd
 import socket
 import ssl
 import threading
@@ -172,6 +174,46 @@ def test_a_token_revoked_in_a_download_ends_it(door: Door) -> None:
                 received += len(piece)
     assert received < size
     until(lambda: door.grid.node.read("select count(*) from lent") == [(0,)])
+
+
+def asked(connection: socket.socket, target: str) -> bytes:
+    """The whole answer to a GET on a connection that stays open."""
+    connection.sendall(f"GET {target} HTTP/1.1\r\nhost: node\r\n\r\n".encode())
+    answer = b""
+    while b"\r\n\r\n" not in answer:
+        answer += connection.recv(65536)
+    head, _, body = answer.partition(b"\r\n\r\n")
+    length = int(head.lower().split(b"content-length:")[1].split(b"\r\n")[0])
+    while len(body) < length:
+        body += connection.recv(65536)
+    return head + b"\r\n\r\n" + body
+
+
+def test_an_open_connection_of_a_revoked_user_of_this_machine_is_refused(door: Door) -> None:
+    name = pwd.getpwuid(os.getuid()).pw_name
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(30.0)
+        connection.connect(str(door.grid.node.settings.socket_path))
+        assert b" 200 " in asked(connection, "/v1/jobs")[:16]
+        door.revoke(name)
+        answer = asked(connection, "/v1/jobs")
+        assert b" 403 " in answer[:16]
+        assert b"user_revoked" in answer
+        door.change(lambda tx: users.set_role(tx, 3.0, name, "researcher"))
+        assert b" 200 " in asked(connection, "/v1/jobs")[:16]
+
+
+def test_a_held_request_of_a_revoked_user_of_this_machine_ends(door: Door) -> None:
+    name = pwd.getpwuid(os.getuid()).pw_name
+    job = hold_a_job(door)
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(30.0)
+        connection.connect(str(door.grid.node.settings.socket_path))
+        timer = threading.Timer(0.3, door.revoke, (name,))
+        timer.start()
+        answer = asked(connection, f"/v1/jobs/{job}?wait_s=40&after=0")
+        timer.join()
+    assert b"user_revoked" in answer
 
 
 def test_a_revoked_user_has_no_way_in_left_and_comes_back_by_a_new_token_alone(door: Door) -> None:
