@@ -1,8 +1,7 @@
 """The lab node at work: the shell around the state machine.
 
-Owns: the clock, the random source, the order *transaction, then effects*, and the background
-loops (tasks from plans, time-outs). Must not: hold a rule of what a result is worth, or touch an
-array's bytes.
+Owns: the clock, the random source, and the order *transaction, then effects*. Must not: hold a rule
+of what a result is worth, or touch an array's bytes.
 """
 
 from __future__ import annotations
@@ -30,25 +29,19 @@ from server_stub.node.executors.local import LocalExecutor
 from server_stub.node.executors.ray import RayExecutor
 from server_stub.node.executors.ray_checks import RayChecks
 from server_stub.node.executors.ray_link import Link
+from server_stub.node.own_engine import OwnEngine
 from server_stub.node.planning import Planner
 from server_stub.node.settings import NodeSettings
 from server_stub.node.soundness import Soundness
 from server_stub.node.state import (
     arrays,
-    blobs,
-    dispatch,
-    ended,
     events,
     jobs,
     leases,
     lost,
-    quotas,
     rates,
-    retention,
-    tasks,
     trust,
     verdicts,
-    votes,
 )
 from server_stub.node.state.recover import recover
 from server_stub.node.state.words import (
@@ -68,21 +61,14 @@ from server_stub.node.state.words import (
 )
 from server_stub.node.store.protocol import Store, Tx
 from server_stub.node.summary import Summaries
-from server_stub.node.training import closing
-from server_stub.node.training import rows as trainings
 from server_stub.node.training.watching import Watcher
+from server_stub.node.upkeep import PASSING, TICK_S, Upkeep
 from server_stub.node.validating.desk import Desk
 from server_stub.node.validating.judging import Judging
-from server_stub.node.work import Compute, Computed, Reply, Work
+from server_stub.node.work import Reply, Work
 from server_stub.node.workrunner import Pool, WorkRunner
 
 __all__ = ["Node"]
-
-BATCH_TASKS: Final = 32
-TICK_S: Final = 1.0
-TIDY_S: Final = 300.0
-PASSING: Final = frozenset({"database_failed", "database_locked"})
-"""Causes for which a transaction is tried again: nothing of it has happened."""
 
 DRAIN_LOOK_S: Final = 0.05
 
@@ -116,9 +102,9 @@ class Node:
         self.planner = Planner()
         self.disk = DiskRate(settings.state)
         self.work = WorkRunner(
-            pool, self._build, self._finished, self._failed, 2 * settings.check_workers
+            pool, self.build, self._finished, self.failed, 2 * settings.check_workers
         )
-        self.local = LocalExecutor(self, self._engine(), settings.local_outstanding)
+        self.local = LocalExecutor(OwnEngine(self), self._engine(), settings.local_outstanding)
         self.grid = GridExecutor(self)
         self.executors: dict[str, Executor] = {"local": self.local, "grid": self.grid}
         self.ray: RayExecutor | None = None
@@ -134,9 +120,8 @@ class Node:
         self.watcher = Watcher(self)
         self.summaries = Summaries(store)
         self._changes: dict[str, asyncio.Event] = {}
-        self._generate = asyncio.Event()
+        self.upkeep = Upkeep(self)
         self._loops: list[asyncio.Task[None]] = []
-        self._deleted: list[str] = []
         self._dropping: set[str] = set()
         self._losses: Counter[str] = Counter()
         self.trouble: NodeError | None = None
@@ -171,12 +156,7 @@ class Node:
             await self.local.start()
         if self.ray is not None:
             await self.ray.start()
-        self._loops = [
-            asyncio.create_task(self._every(self._generate_all, self._generate)),
-            asyncio.create_task(self._every(self._tick, asyncio.Event())),
-            asyncio.create_task(self._every(self.watcher.look, self.watcher.wake)),
-            asyncio.create_task(self._every(self._tidy, asyncio.Event(), TIDY_S)),
-        ]
+        self._loops = self.upkeep.start()
 
     async def drain(self, limit_s: float) -> bool:
         """Begins nothing new, and lets end what is under way: local tasks, results whose bytes are
@@ -254,7 +234,7 @@ class Node:
             if isinstance(effect, DropBlob) and effect.blob in self._dropping:
                 self._dropping.discard(effect.blob)
                 self.blobs.delete(effect.blob)
-                self._deleted.append(effect.blob)
+                self.upkeep.deleted.append(effect.blob)
 
     def _carry_out(self, effect: Effect) -> None:
         match effect:
@@ -263,7 +243,7 @@ class Node:
             case StopLease():
                 self._executor_of(effect.device).cancel(effect.lease)
             case JobChanged():
-                self._generate.set()
+                self.upkeep.generate.set()
                 self.watcher.wake.set()
                 event = self._changes.pop(effect.job, None)
                 if event is not None:
@@ -339,7 +319,8 @@ class Node:
 
     # What the work runner asks for.
 
-    async def _build(self, effect: RunWork) -> Work | None:
+    async def build(self, effect: RunWork) -> Work | None:
+        """The work item of an effect; None when it is not wanted any more."""
         return await self.store.read(lambda tx: items.build(tx, effect))
 
     async def _finished(self, effect: RunWork, item: Work, reply: Reply) -> None:
@@ -354,7 +335,8 @@ class Node:
         if not await self.persist(body):  # the same content was let go of elsewhere in between
             self.work.start(effect)
 
-    async def _failed(self, effect: RunWork, error: GoblinError, again: bool) -> None:
+    async def failed(self, effect: RunWork, error: GoblinError, again: bool) -> None:
+        """A work item came to nothing. `again`: it is tried again, the job says why it waits."""
         log.warning("%s of task %s: %s", effect.purpose, effect.task, error)
         if not self.in_place():
             return  # the node is about to end; its rows say what goes on
@@ -374,135 +356,3 @@ class Node:
         verdicts.work_failed(
             step, effect.purpose, effect.task, effect.lease, error.code, str(error)
         )
-
-    # What the local executor asks for (`LocalHost`).
-
-    async def lease_local(self, want: int) -> list[dispatch.LocalLease]:
-        if self.draining:
-            return []
-        return await self.handle(lambda step: dispatch.lease_local(step, want, self.local.dtypes))
-
-    async def compute_item(self, lease: dispatch.LocalLease) -> Work | None:
-        return await self._build(RunWork("compute", lease.task, lease.lease))
-
-    async def run_work(self, item: Work) -> Reply:
-        return await self.pool.run(item)
-
-    async def local_done(self, lease: dispatch.LocalLease, reply: Computed) -> None:
-        effect = RunWork("compute", lease.task, lease.lease)
-        item = await self._build(effect)
-        if item is None:
-            return
-        kept = answers.kept_blobs(item, reply)
-
-        def body(step: Step) -> float:
-            if self.has_blobs(kept):
-                answers.apply(step, effect, reply)
-            else:
-                verdicts.work_failed(step, "compute", lease.task, lease.lease, "blob_missing", "")
-            flops = item.flops if isinstance(item, Compute) else 0
-            return rates.learn(step, flops, reply.compute_s)
-
-        self.local.learn(await self.persist(body))
-
-    async def local_waits(self, lease: dispatch.LocalLease, error: GoblinError) -> None:
-        await self._failed(RunWork("compute", lease.task, lease.lease), error, True)
-
-    async def local_failed(self, lease: dispatch.LocalLease, error: GoblinError) -> None:
-        await self._failed(RunWork("compute", lease.task, lease.lease), error, False)
-
-    # Loops.
-
-    async def _every(
-        self, body: Callable[[], Any], wake: asyncio.Event, tick_s: float = TICK_S
-    ) -> None:
-        """Runs `body` when woken and once a tick; a failure is logged and tried again."""
-        while True:
-            try:
-                await body()
-            except GoblinError as error:
-                log.error("%s", error)
-            except Exception:  # the edge of a background loop: the log is the only reader
-                log.exception("a loop of the node failed; it goes on")
-            with suppress(TimeoutError):
-                async with asyncio.timeout(tick_s):
-                    await wake.wait()
-            wake.clear()
-
-    async def _tick(self) -> None:
-        """Time-outs, second opinions that nobody gave, old nonces, rows of deleted files."""
-        deleted, self._deleted = self._deleted, []
-
-        def body(step: Step) -> None:
-            leases.expire(step)
-            votes.overdue(step)
-            verdicts.stuck(step)
-            trust.forget_nonces(step)
-            blobs.forget(step, deleted)
-
-        try:
-            await self.handle(body)
-        except BaseException:
-            self._deleted += deleted
-            raise
-
-    async def _tidy(self) -> None:
-        """Uploads that nobody used, or goes on with, go; what ended jobs kept for long; caches
-        over their limits."""
-        await leftovers.drop_uploads(self)
-        await self.handle(ended.outdated)
-        rows = await self.handle(arrays.unused_uploads)
-        await asyncio.to_thread(results.discard, rows)
-        settings = self.settings
-        limits = retention.Limits.of(settings.cache_days, settings.cache_bytes)
-        await leftovers.drop_caches(self, limits=limits)
-
-    async def _generate_all(self) -> None:
-        """Keeps a window of tasks ahead for every running job."""
-        waiting = await self._without_hours()
-        for job in await self.store.read(jobs.running):
-            if job in waiting:
-                continue
-            try:
-                while await self._generate_some(job):
-                    pass
-            except GoblinError as error:
-                code, text = error.code, str(error)
-                if code in PASSING:
-                    raise  # the job is not at fault; the loop comes back to it
-                await self.persist(lambda step: jobs.fail(step, job, code, None, text))  # noqa: B023
-
-    async def _without_hours(self) -> frozenset[str]:
-        """Jobs whose owners have used up their hours of volunteers: nothing further begins."""
-        now_s = self.clock.wall_s()
-        owners = await self.store.read(lambda tx: quotas.without_hours(tx, now_s))
-        found, news = await self.store.read(lambda tx: quotas.held(tx, owners))
-        if news:
-            await self.handle(lambda step: quotas.note_held(step, owners))
-        return found
-
-    async def _generate_some(self, job: str) -> bool:
-        """Adds a batch of tasks if the window has room; says whether it did."""
-        found = await self.store.read(lambda tx: jobs.window(tx, job))
-        if found is None:
-            self.planner.forget(job)
-            return False
-        row, graph, ahead = found
-        training = await self.store.read(lambda tx: trainings.load(tx, job))
-        if row.cursor >= row.tasks or ahead >= self.settings.window_tasks:
-            return False
-        count = min(BATCH_TASKS, self.settings.window_tasks - ahead)
-        known = await asyncio.to_thread(
-            self.planner.of_job, job, graph, row.limits, row.block_axis, training
-        )
-        plan = await closing.decided(self, job, known, row.cursor, self.clock.wall_s())
-        batch = await asyncio.to_thread(self.planner.batch, plan, row.cursor, count)
-        if not batch.tasks:
-            return False  # A round has to end first.
-
-        def body(step: Step) -> int:
-            for name, kept in batch.graphs.items():
-                jobs.add_graph(step, name, *kept)
-            return tasks.generate(step, job, batch.first, batch.tasks)
-
-        return await self.handle(body) > 0

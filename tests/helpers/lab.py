@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from gpugoblin.catalog.spec import TensorSpec
 from gpugoblin.error_codes import ALL_CODES
-from gpugoblin.errors import EngineError
+from gpugoblin.errors import EngineError, NodeError
 from gpugoblin.graph.builder import GraphBuilder
 from gpugoblin.graph.serialize import encode as encode_graph
 from gpugoblin.wire.messages.job import ArrayCreate, ArrayInfo, JobInfo, JobSubmit, OutputSave
@@ -35,6 +35,7 @@ __all__ = [
     "COORDINATOR",
     "DISK_FULL",
     "LAB",
+    "FullDisk",
     "Lab",
     "died",
     "free_port",
@@ -147,7 +148,7 @@ def free_port() -> int:
 def refused(code: str, call: Any) -> RemoteError:
     with pytest.raises(RemoteError) as caught:
         call()
-    assert caught.value.code == code
+    assert caught.value.code == code, str(caught.value)
     assert caught.value.what
     assert caught.value.next_step
     return caught.value
@@ -203,3 +204,26 @@ def grid_settings() -> dict[str, Any]:
         "lab": LAB, "listen_port": free_port(), "confirmed_no_confidential_data": True,
         "coordinator_key": public_key_bytes(COORDINATOR).hex(), "grid_slot_bytes": 2**20,
     }  # fmt: skip
+
+
+class FullDisk:
+    """A store whose transactions fail, each named, while the disk is full."""
+
+    def __init__(self, node: LabNode) -> None:
+        self._store = node.node.store
+        self.is_full = False
+        self.refused = 0
+        node.node.store = self
+
+    def write(self, body: Any, after: Any = None, *, brief: bool = False) -> Any:
+        if not self.is_full:
+            return self._store.write(body, after, brief=brief)
+        self.refused += 1
+        return _refused()
+
+    def read(self, body: Any) -> Any:
+        return self._store.read(body)
+
+
+async def _refused() -> None:
+    raise NodeError("database_failed", reason="database or disk is full")
