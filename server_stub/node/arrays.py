@@ -10,6 +10,7 @@ job is done, so whoever finds the final name finds a complete result.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import shutil
@@ -312,7 +313,8 @@ def discard(result: ArrayFile) -> None:
     """Deletes a result's file or directory; nothing when it is gone already."""
     place = Path(result.path)
     with io_errors(place):
-        if place.is_dir():
-            shutil.rmtree(place)
-        else:
-            place.unlink(missing_ok=True)
+        while place.is_dir():
+            # Somebody else may be deleting it at this moment: files go from under us.
+            with contextlib.suppress(FileNotFoundError):
+                shutil.rmtree(place)
+        place.unlink(missing_ok=True)

@@ -12,12 +12,12 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
-from gpugoblin.blobs.files import io_errors, pwrite_all, require_space
+from gpugoblin.blobs.files import io_errors, pwrite_all
 from gpugoblin.catalog.spec import TensorSpec
 from gpugoblin.errors import NodeError, StoreError
 from gpugoblin.ids import fresh_id
 from gpugoblin.wire.messages.job import ArrayCreate
-from server_stub.node import results
+from server_stub.node import results, room
 from server_stub.node.node import Node
 from server_stub.node.state import arrays, quotas
 from server_stub.node.state.arrays import ArrayRow, NewArray
@@ -81,13 +81,16 @@ async def _begin_upload(node: Node, user: User, message: ArrayCreate, spec: Tens
         offset_bytes=0, dtype=message.dtype, shape=message.shape, fingerprint=message.fingerprint,
         stored_bytes=0, complete=spec.nbytes == 0, ours=True, final_path=str(path),
     )  # fmt: skip
-    await asyncio.to_thread(
-        require_space, node.settings.arrays_root, spec.nbytes, node.settings.reserve_bytes
-    )
 
     def begin(step: Step) -> ArrayRow:
+        short = room.short(step.tx, node.settings, [(node.settings.arrays_root, spec.nbytes)])
         row = arrays.add_input(step, new)
         if row.id == array:
+            if short is not None:
+                raise StoreError(
+                    "disk_full", path=str(short.place), needed_bytes=short.needed,
+                    free_bytes=short.free,
+                )  # fmt: skip
             quotas.require(step, user.name)
         return row
 

@@ -19,7 +19,7 @@ from gpugoblin.errors import StoreError
 from server_stub.node import results
 from server_stub.node.arrays import discard
 from server_stub.node.settings import NodeSettings
-from server_stub.node.state import arrays, ended, places, retention
+from server_stub.node.state import arrays, ended, places, retention, room
 from server_stub.node.state.words import Step
 from server_stub.node.store.protocol import Store, Tx
 from server_stub.node.work import ArrayFile
@@ -65,6 +65,7 @@ async def sweep(host: Host) -> None:
     known = await host.store.read(places.known)
     settled = await asyncio.to_thread(_sweep, host.settings.arrays_root, noted, known)
     await forget(host, *settled)
+    await host.handle(room.forget_notes)
     await drop_uploads(host)
 
 

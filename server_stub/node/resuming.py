@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from pathlib import Path
 
 from gpugoblin.errors import NodeError
 from gpugoblin.graph.serialize import decode
 from gpugoblin.plan.spec import Plan
 from gpugoblin.wire.messages.job import JobInfo, JobSubmit
 from gpugoblin.wire.messages.task import Constraints
-from server_stub.node import results
+from server_stub.node import results, room
 from server_stub.node.node import Node
 from server_stub.node.planning import read_limits
 from server_stub.node.state import ended, jobs
@@ -34,7 +35,7 @@ async def take_up(node: Node, owner: str, message: JobSubmit, content: str) -> J
 
     Raises:
         StoreError: `array_exists`, `array_not_replaced`: a result's place is taken.
-        NodeError: `quota_disk`, `quota_tasks`: of the job's owner.
+        NodeError: `quota_disk`, `quota_tasks`: of the job's owner; `results_do_not_fit`.
     """
     kept = await node.store.read(lambda tx: ended.kept(tx, owner, message.name, content))
     if kept is None:
@@ -77,6 +78,12 @@ async def _carry_on(
     await node.work.drained(kept.unused)
 
     def resume(step: Step) -> bool:
+        # Where the disk could not reserve it, what is missing of the results needs its room again.
+        unfinished = [row for row in kept.outputs if not row.complete and row.kind != "zarr"]
+        room.require(
+            step.tx, node.settings,
+            [(path := Path(row.path), room.missing_bytes(path, row.nbytes)) for row in unfinished],
+        )  # fmt: skip
         return ended.resume(step, kept.job, constraints, priority, overwrites)
 
     if not await node.handle(resume):

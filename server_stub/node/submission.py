@@ -7,9 +7,9 @@ stored until all of it has passed. Must not: change a running job.
 from __future__ import annotations
 
 import asyncio
-import shutil
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
@@ -23,7 +23,6 @@ from gpugoblin.graph.serialize import decode, encode, graph_hash
 from gpugoblin.hashing import JOB, digest
 from gpugoblin.ids import GraphHash, JobId
 from gpugoblin.plan.spec import Plan
-from gpugoblin.units import format_bytes
 from gpugoblin.wire.messages.job import (
     JobInfo,
     JobSubmit,
@@ -32,17 +31,19 @@ from gpugoblin.wire.messages.job import (
     PlanReply,
     VerifiedBy,
 )
-from server_stub.node import choosing, leftovers, results, resuming
+from server_stub.node import choosing, leftovers, results, resuming, room
 from server_stub.node.node import Node
 from server_stub.node.planning import operators_of, write_limits
 from server_stub.node.state import arrays, jobs, places, quotas, retention
+from server_stub.node.state import room as promises
 from server_stub.node.state.arrays import ArrayRow
 from server_stub.node.state.words import Step
 from server_stub.node.store.protocol import Tx
 from server_stub.node.work import Describe, Described
 
 __all__ = [
-    "admit",
+    "Claim",
+    "admitted",
     "begin",
     "describe_again",
     "planned",
@@ -80,8 +81,10 @@ async def submit(node: Node, owner: str, message: JobSubmit, *, local: bool) -> 
     if resumed is not None:
         return resumed
     blob_bytes = _blob_bytes(node, choice)
-    await admit(node, owner, message.name, message.outputs, choice.plan, blob_bytes)
-    return await _begin(node, owner, message, graph, content, choice)
+    async with admitted(
+        node, owner, message.name, message.outputs, choice.plan, blob_bytes
+    ) as claim:
+        return await _begin(node, owner, message, graph, content, choice, claim)
 
 
 def _in_class(message: JobSubmit) -> tuple[JobSubmit, Graph]:
@@ -183,15 +186,29 @@ def same_job(tx: Tx, owner: str, name: str | None, content: str) -> str | None:
     return None if row is None or retention.is_collected(tx, row[0]) else str(row[0])
 
 
-async def admit(
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The room on the disk that a submission was promised, by its note, and how much of it is for
+    blobs."""
+
+    note: str
+    blob_bytes: int
+
+
+@asynccontextmanager
+async def admitted(
     node: Node, owner: str, name: str | None, saves: Sequence[OutputSave], plan: Plan,
     blob_bytes: int,
-) -> None:  # fmt: skip
+) -> AsyncIterator[Claim]:  # fmt: skip
     """The owner's quota, if need be without the owner's caches; then room on the disk, if need be
-    that of everybody's caches and of what ended jobs keep.
+    that of everybody's caches and of what ended jobs keep. The room is the submission's until
+    `begin` has made its job, or something went wrong.
+
+    Args:
+        blob_bytes: of blobs at a time: on the grid, a window of packed inputs and returned outputs.
 
     Raises:
-        NodeError: `quota_disk`, `quota_tasks`, and as `require_disk`.
+        NodeError: `quota_disk`, `quota_tasks`, `results_do_not_fit`.
     """
     kept = [spec.nbytes for save, spec in zip(saves, plan.outputs, strict=True)
             if save.format == "node"]  # fmt: skip
@@ -202,40 +219,27 @@ async def admit(
         if error.code != "quota_disk" or not await leftovers.drop_caches(node, owner):
             raise
         await node.store.read(lambda tx: quotas.require_room(tx, owner, more, name))
+    wanted = [
+        (node.settings.arrays_root if save.format == "node" else Path(save.path).parent,
+         spec.nbytes)
+        for save, spec in zip(saves, plan.outputs, strict=True)
+    ]  # fmt: skip
+    wanted.append((node.settings.state, blob_bytes))
+    note = await _claim(node, wanted)
+    try:
+        yield Claim(note, blob_bytes)
+    except BaseException:
+        await node.handle(lambda step: promises.drop(step, note))
+        raise
+
+
+async def _claim(node: Node, wanted: Sequence[tuple[Path, int]]) -> str:
     while True:
         try:
-            require_disk(node, saves, plan, blob_bytes)
-        except NodeError:
-            if not await leftovers.make_room(node):
+            return await node.handle(lambda step: room.claim(step, node.settings, wanted))
+        except NodeError as error:
+            if error.code != "results_do_not_fit" or not await leftovers.make_room(node):
                 raise
-        else:
-            return
-
-
-def require_disk(node: Node, saves: Sequence[OutputSave], plan: Plan, blob_bytes: int) -> None:
-    """Results, and blobs of so many bytes at a time (on the grid a window of packed inputs and
-    returned outputs), must fit.
-
-    Raises:
-        NodeError: `results_do_not_fit`.
-    """
-    needed: dict[Path, int] = {}
-    for save, spec in zip(saves, plan.outputs, strict=True):
-        place = node.settings.arrays_root if save.format == "node" else Path(save.path).parent
-        needed[place] = needed.get(place, 0) + spec.nbytes
-    needed[node.settings.state] = needed.get(node.settings.state, 0) + blob_bytes
-    by_device: dict[int, tuple[Path, int]] = {}
-    for place, nbytes in needed.items():
-        device = place.stat().st_dev
-        before = by_device.get(device, (place, 0))
-        by_device[device] = (before[0], before[1] + nbytes)
-    for place, nbytes in by_device.values():
-        free = shutil.disk_usage(place).free - node.settings.reserve_bytes
-        if nbytes > free:
-            raise NodeError(
-                "results_do_not_fit", needed=format_bytes(nbytes), path=place,
-                free=format_bytes(max(0, free)),
-            )  # fmt: skip
 
 
 def _blob_bytes(node: Node, choice: choosing.Choice) -> int:
@@ -246,8 +250,9 @@ def _blob_bytes(node: Node, choice: choosing.Choice) -> int:
 
 
 async def _begin(
-    node: Node, owner: str, message: JobSubmit, graph: Graph, content: str, choice: choosing.Choice
-) -> JobInfo:
+    node: Node, owner: str, message: JobSubmit, graph: Graph, content: str,
+    choice: choosing.Choice, claim: Claim,
+) -> JobInfo:  # fmt: skip
     new = jobs.NewJob(
         owner=owner, name=message.name, graph=encode(graph), graph_hash=str(graph_hash(graph)),
         operators=operators_of(graph), dtypes=needs_of(graph).mask(), content=content,
@@ -257,17 +262,18 @@ async def _begin(
         block_axis=message.block_axis, limits=write_limits(choice.limits),
         speculative=node.settings.speculative_depth, plan=choice.reply, parent=message.parent,
     )  # fmt: skip
-    return await begin(node, new, message.outputs, choice.plan)
+    return await begin(node, new, message.outputs, choice.plan, claim)
 
 
 async def begin(
-    node: Node, new: jobs.NewJob, saves: Sequence[OutputSave], plan: Plan,
+    node: Node, new: jobs.NewJob, saves: Sequence[OutputSave], plan: Plan, claim: Claim,
     also: Callable[[Step, str], None] = lambda _step, _job: None,
 ) -> JobInfo:  # fmt: skip
     """Makes the files of the outputs, then the job, or attaches to the one that is there.
 
     Args:
         new: without its outputs.
+        claim: the room that was promised to it.
         also: what else is written for a new job, in the same transaction.
 
     Raises:
@@ -287,8 +293,11 @@ async def begin(
 
     def write(step: Step) -> tuple[str, bool]:
         job, attached = jobs.submit(step, whole)
-        if not attached:
+        if attached:
+            promises.drop(step, claim.note)
+        else:
             places.drop(step, note)
+            promises.settle(step, claim.note, job, claim.blob_bytes)
             also(step, job)
         return job, attached
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 
@@ -112,11 +112,9 @@ async def submit(node: Node, owner: str, message: TrainingSubmit) -> JobInfo:
     resumed = await resuming.take_up(node, owner, like, content)
     if resumed is not None:
         return resumed
-    await submission.admit(node, owner, message.name, saves, plan, held_bytes)
-    inputs = await _inputs(node, owner, plan, named)
     new = jobs.NewJob(
         owner=owner, name=message.name, graph=encode(graph), graph_hash=str(graph_hash(graph)),
-        operators=operators_of(graph), dtypes=needs, content=content, inputs=inputs, outputs=(),
+        operators=operators_of(graph), dtypes=needs, content=content, inputs=(), outputs=(),
         numeric_class=message.numeric_class, assurance=message.assurance, executor=executor,
         constraints=message.constraints, priority=message.priority, block_axis=None,
         limits=write_limits(limits), speculative=0, plan=reply,
@@ -130,7 +128,9 @@ async def submit(node: Node, owner: str, message: TrainingSubmit) -> JobInfo:
         )
         rows.add(step, row)
 
-    return await submission.begin(node, new, saves, plan, also)
+    async with submission.admitted(node, owner, message.name, saves, plan, held_bytes) as claim:
+        new = replace(new, inputs=await _inputs(node, owner, plan, named))
+        return await submission.begin(node, new, saves, plan, claim, also)
 
 
 def _arrays(tx: Tx, owner: str, message: TrainingSubmit) -> _Named:

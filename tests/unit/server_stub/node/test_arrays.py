@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections import namedtuple
 from collections.abc import Iterator
 from pathlib import Path
@@ -243,6 +244,25 @@ def test_results_are_made_filled_and_published(tmp_path: Path, kind: Kind) -> No
     discard(done)
     discard(done)
     assert not Path(final).exists()
+
+
+def test_two_may_delete_one_result_at_the_same_moment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result = create_result("zarr", str(tmp_path / "out"), "float32", DATA.shape, tile=(4, 4))
+    real, calls = shutil.rmtree, []
+
+    def overtaken(path: Path) -> None:
+        calls.append(path)
+        if len(calls) == 1:
+            next(path.iterdir()).unlink()  # the other one was faster with this file
+            raise FileNotFoundError(2, "it is gone", str(path))
+        real(path)
+
+    monkeypatch.setattr(shutil, "rmtree", overtaken)
+    discard(result)
+    assert len(calls) == 2
+    assert not Path(result.path).exists()
 
 
 @pytest.mark.parametrize("kind", RESULTS)
