@@ -14,7 +14,7 @@ from blake3 import blake3
 
 __all__ = [
     *("BLOB", "CATALOG", "CHUNK", "GRAPH", "JOB", "REQUEST", "TEMPLATE"),
-    *("Hasher", "digest"),
+    *("Hasher", "digest", "raw_digest"),
 ]
 
 Buffer = bytes | bytearray | memoryview
@@ -51,3 +51,8 @@ def digest(domain: str, parts: Buffer | Iterable[Buffer]) -> str:
         for part in parts:
             hasher.update(part)
     return hasher.hexdigest()
+
+
+def raw_digest(domain: str, data: Buffer) -> bytes:
+    """The 32 bytes that `digest` of one buffer writes as hexadecimal."""
+    return blake3(data, derive_key_context=domain).digest()

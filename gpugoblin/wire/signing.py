@@ -22,7 +22,7 @@ import msgspec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from gpugoblin.errors import WireError
-from gpugoblin.hashing import REQUEST, digest
+from gpugoblin.hashing import REQUEST, digest, raw_digest
 from gpugoblin.ids import GrantId, LeaseId
 
 __all__ = [
@@ -214,7 +214,7 @@ def _header(headers: Mapping[str, str], name: str) -> str:
 
 
 def _request_bytes(method: str, path: str, time_text: str, nonce: bytes, body: bytes) -> bytes:
-    body_digest = bytes.fromhex(digest(REQUEST, body))
+    body_digest = raw_digest(REQUEST, body)
     parts = (method.encode(), path.encode(), time_text.encode(), nonce, body_digest)
     return _digest(REQUEST, parts)
 
@@ -227,7 +227,7 @@ def _digest(domain: str, parts: Iterable[bytes]) -> bytes:
     prefixed: list[bytes] = []
     for part in parts:
         prefixed += (len(part).to_bytes(8, "little"), part)
-    return bytes.fromhex(digest(domain, b"".join(prefixed)))
+    return raw_digest(domain, b"".join(prefixed))
 
 
 def _is_signed(public_key: bytes, signature: bytes, signed: bytes) -> bool:

@@ -63,6 +63,7 @@ class Tickets:
         self._grants = TicketCache(GRANT, keys=keys, audience=self._lab)
         self._blobs = TicketCache(BLOB, keys=(public_key_bytes(key),), audience=self._lab)
         self._known = bool(keys)
+        self._parties: OrderedDict[str, tuple[Grant, Party]] = OrderedDict()
         self._made: OrderedDict[tuple[str, str], tuple[float, str]] = OrderedDict()
 
     def learn(self, coordinator_key: bytes) -> None:
@@ -79,7 +80,15 @@ class Tickets:
         """
         if not self._known:
             raise NodeError("no_volunteers")
-        return party_of(self._grants.verify(ticket, now_s=now_s, device_key=device_key))
+        grant = self._grants.verify(ticket, now_s=now_s, device_key=device_key)
+        known = self._parties.get(ticket)
+        # The very claims that were verified: another grant is another object.
+        if known is None or known[0] is not grant:
+            known = self._parties[ticket] = (grant, party_of(grant))
+            if len(self._parties) > MAX_MADE:
+                self._parties.popitem(last=False)
+        self._parties.move_to_end(ticket)
+        return known[1]
 
     def for_leases(self, leases: Sequence[Lease], party: Party, now_s: float, key: bytes) -> str:
         """A ticket for the inputs of a device's leases, for as long as the last of them.

@@ -27,7 +27,7 @@ from gpugoblin.units import MIB
 from gpugoblin.wire.codec import decode, encode
 from gpugoblin.wire.messages.blob import Manifest, UploadState
 from gpugoblin.wire.messages.lease import Exchange, ExchangeReply, Uploaded
-from gpugoblin.wire.signing import KEY_HEADER, SignedBy, check_request
+from gpugoblin.wire.signing import HEADERS, KEY_HEADER, SignedBy, check_request
 from server_stub.node.http import replies
 from server_stub.node.node import Node
 from server_stub.node.state import blobs as references
@@ -45,6 +45,11 @@ MAX_EXCHANGE_BYTES: Final = 256 * 1024
 EXCHANGE_PATH: Final = "/v1/lease/exchange"
 GRANT_HEADER: Final = "goblin-grant"
 TICKET_HEADER: Final = "goblin-ticket"
+_READ: Final = {
+    name.lower().encode(): name.lower()
+    for name in (*HEADERS, GRANT_HEADER, "content-length", "transfer-encoding")
+}
+"""What an exchange reads of its head, as the server writes the names."""
 
 
 class Devices:
@@ -228,8 +233,8 @@ class _Exchange:
         try:
             if scope["method"] != "POST":
                 raise NodeError("method_not_allowed", method=scope["method"], path=scope["path"])
-            headers = {name.decode("latin-1"): value.decode("latin-1")
-                       for name, value in scope["headers"]}  # fmt: skip
+            headers = {_READ[name]: value.decode("latin-1")
+                       for name, value in scope["headers"] if name in _READ}  # fmt: skip
             replies.body_bytes(headers, MAX_EXCHANGE_BYTES)
             body = await replies.whole_body(receive, MAX_EXCHANGE_BYTES)
             party, signed = await self._devices.party(headers, "POST", _target(scope), body)

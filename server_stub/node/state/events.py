@@ -9,18 +9,13 @@ from collections.abc import Sequence
 from typing import Final
 
 from gpugoblin.wire.messages.job import JobEvent, JobEvents
-from server_stub.node.state import grid_hours
+from server_stub.node.state import bulk, grid_hours
 from server_stub.node.state.words import JobChanged, Step
-from server_stub.node.store.protocol import Tx, Value
+from server_stub.node.store.protocol import Tx
 
 __all__ = ["MAX_EVENTS", "note", "read", "settle"]
 
 MAX_EVENTS: Final = 10_000
-AT_ONCE: Final = 16
-_INSERT: Final = [
-    "insert into event values" + ", ".join(["(?, ?, ?, ?, ?, ?)"] * count)
-    for count in range(AT_ONCE + 1)
-]
 
 
 def note(step: Step, job: str, kind: str, number: int | None = None, detail: str = "") -> None:
@@ -58,11 +53,8 @@ def settle(tx: Tx, steps: Sequence[Step]) -> None:
 def _write(
     tx: Tx, job: str, first: int, entries: Sequence[tuple[float, str, int | None, str]]
 ) -> None:
-    for begin in range(0, len(entries), AT_ONCE):
-        values: list[Value] = []
-        for place, entry in enumerate(entries[begin : begin + AT_ONCE]):
-            values += (job, first + begin + place, *entry)
-        tx.change(_INSERT[len(values) // 6], values)
+    rows = [(job, number, *entry) for number, entry in enumerate(entries, first)]
+    bulk.insert(tx, "insert into event values", "(?, ?, ?, ?, ?, ?)", rows)
 
 
 def read(tx: Tx, job: str, after: int) -> JobEvents:

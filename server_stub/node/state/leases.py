@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from server_stub.node.state import blobs, bulk, events, receipts, tasks, trust
 from server_stub.node.state.words import DropUploads, Party, RunWork, Step, Wake
-from server_stub.node.store.protocol import Tx, Value
+from server_stub.node.store.protocol import Row, Tx, Value
 
 __all__ = [
     "UNFIT",
@@ -108,7 +108,7 @@ def take(step: Step, device: trust.DeviceRow, lane: int) -> tasks.TaskRow | None
 
 
 _READY: Final = (
-    "select t.id, t.attempt from task t where t.state = 'ready'"
+    f"select {tasks.COLUMNS} from task t where t.state = 'ready'"  # noqa: S608 - constants
     " and {place} and t.memory_bound_bytes <= ?"
     " and t.min_memory_bytes <= ? and t.slot_bytes <= ? and t.min_sandbox <= ?"
     " and t.dtypes & ~? = 0 and (? = 0 or t.verify = 'product') order by {order} limit ?"
@@ -117,9 +117,11 @@ _READY: Final = (
 _SOME_NEAR: Final = _READY.format(place=_NEAR_PLACE, order="t.id")
 _SOME_FIRST: Final = _READY.format(place=_FIRST_PLACE, order="t.turn, t.id")
 _TAKE_SOME: Final = (
-    "update task set state = 'leased', since_s = ? where id in ({marks}) and state = 'ready'"  # noqa: S608
-    f" returning {tasks.COLUMNS}"
+    "update task set state = 'leased', since_s = ? where id in ({marks}) and state = 'ready'"
 )
+
+
+_ATTEMPT: Final = tasks.TaskRow._fields.index("attempt")
 
 
 def kind_of(device: trust.DeviceRow) -> tuple[Value, ...]:
@@ -141,24 +143,25 @@ def take_some(
     may_have = (device.memory_bytes, device.memory_bytes, device.max_slot_bytes, device.sandbox,
                 device.dtypes, int(step.validator_behind))  # fmt: skip
     near = (device.last_job, device.last_affinity, lane, *may_have, most)
-    found: dict[int, int] = {}
+    found: dict[int, Row] = {}
     if device.last_job:
-        found.update(step.tx.rows(_SOME_NEAR, near))
+        found.update((row[0], row) for row in step.tx.rows(_SOME_NEAR, near))
     if len(found) < most:
         # Those near may be among the first, too.
-        for task, attempt in step.tx.rows(_SOME_FIRST, (lane, *may_have, most + len(found))):
+        for row in step.tx.rows(_SOME_FIRST, (lane, *may_have, most + len(found))):
             if len(found) < most:
-                found.setdefault(task, attempt)
-    if any(found.values()):
+                found.setdefault(row[0], row)
+    if any(row[_ATTEMPT] for row in found.values()):
         return None
-    order = {task: place for place, task in enumerate(found)}
-    taken: list[tasks.TaskRow] = []
-    for some in bulk.pieces(list(order)):
-        marks = ", ".join("?" * len(some))
-        rows = step.tx.rows(_TAKE_SOME.format(marks=marks), (step.now_s, *some))
-        taken += [tasks.TaskRow(*row) for row in rows]
-    taken.sort(key=lambda task: order[task.id])
-    return taken
+    # They were read in this transaction, so what the change makes of them is known.
+    wanted = list(found)
+    for begin in range(0, len(wanted), bulk.AT_ONCE):
+        some = wanted[begin : begin + bulk.AT_ONCE]
+        marks, values = bulk.marks(some)
+        moved = step.tx.change(_TAKE_SOME.format(marks=marks), (step.now_s, *values))
+        if moved != len(some):
+            raise RuntimeError(f"{moved} of {len(some)} ready tasks were taken")
+    return [tasks.taken(row, step.now_s) for row in found.values()]
 
 
 _ISSUE: Final = (
@@ -181,7 +184,7 @@ def issue(
     for task, estimate_s, party in taken:
         wished_s = max(rules.lease_floor_s, rules.lease_factor * estimate_s)
         until_s = step.now_s + min(rules.lease_cap_s, wished_s)
-        lease = step.fresh_id("lease")
+        lease = step.near_id("lease")
         issued.append((lease, until_s))
         rows.append((lease, task.id, task.job, role, party.device, party.owner, party.bucket,
                      party.grant, step.now_s, until_s))  # fmt: skip

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from gpugoblin.graph.dtypes import class_bits
 from gpugoblin.plan.spec import ArrayRegion, PlannedTask, Region
 from server_stub.node.state import blobs, lanes
 from server_stub.node.state.words import SANDBOX_RANK, RunWork, Step, TaskState, Wake
-from server_stub.node.store.protocol import Tx
+from server_stub.node.store.protocol import Row, Tx
 
 __all__ = [
     "COLUMNS",
@@ -34,6 +34,7 @@ __all__ = [
     "read_picked",
     "release_inputs",
     "release_inputs_unless_judged",
+    "taken",
 ]
 
 COLUMNS = (
@@ -72,6 +73,15 @@ def load(tx: Tx, task: int) -> TaskRow | None:
     """The task, or None when its job has been deleted."""
     row = tx.one(f"select {COLUMNS} from task where id = ?", (task,))  # noqa: S608 - constant
     return None if row is None else TaskRow(*row)
+
+
+_STATE: Final = TaskRow._fields.index("state")
+_SINCE: Final = TaskRow._fields.index("since_s")
+
+
+def taken(row: Row, now_s: float) -> TaskRow:
+    """A ready task as it is once it is leased."""
+    return TaskRow(*row[:_STATE], "leased", *row[_STATE + 1 : _SINCE], now_s, *row[_SINCE + 1 :])
 
 
 def move(step: Step, task: int, sources: Sequence[TaskState], target: TaskState) -> bool:

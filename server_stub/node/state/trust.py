@@ -143,6 +143,8 @@ def _noted(
         )
     if capabilities is not None:
         return _learn(step, party, capabilities)
+    if row is not None and known_told is not None and known_told[:3] == told:
+        return DeviceRow(*row[2:])
     if row is not None:
         return DeviceRow(*row[2:])._replace(
             owner=party.owner, bucket=party.bucket, owner_age_days=party.owner_age_days

@@ -173,6 +173,7 @@ class DiscardResults:
 
 _BASE32: Final = (b"abcdefghijklmnopqrstuvwxyz234567" * 8)[:256]
 """Each random byte gives one digit of 5 bits."""
+_TOGETHER: Final = 4
 
 Effect = (
     RunWork | StopLease | DropBlob | DropUploads | JobChanged | Wake | FinishJob | DiscardResults
@@ -189,6 +190,7 @@ class Step:
             end of the step in one statement a job.
         grid_s: seconds that volunteers computed, by job, written there for the jobs' owners.
         facts: what never changes about (job, graph), kept by the node from step to step.
+        together: what ids of this step begin with whose rows should stand together.
         dropping: blobs whose last reference went and whose files are still to be deleted, shared
             by all steps of a commit: whoever takes a new reference takes the blob out.
     """
@@ -204,6 +206,7 @@ class Step:
     grid_s: dict[str, float] = field(default_factory=dict)
     facts: dict[tuple[str, str], tuple[Any, ...]] = field(default_factory=dict)
     dropping: set[str] = field(default_factory=set)
+    together: bytes = b""
 
     def emit(self, effect: Effect) -> None:
         if effect not in self.effects:
@@ -212,3 +215,11 @@ class Step:
     def fresh_id(self, prefix: str) -> str:
         """An id of 130 bits of this step's random source."""
         return f"{prefix}_{self.rng.randbytes(26).translate(_BASE32).decode('ascii')}"
+
+    def near_id(self, prefix: str) -> str:
+        """The same, but all such ids of this step begin with the same 20 random bits, so that their
+        rows and index entries stand on one page instead of one page each. It tells neither time nor
+        order, and 110 bits are each id's own."""
+        digits = self.rng.randbytes(26).translate(_BASE32)
+        self.together = self.together or digits[:_TOGETHER]
+        return f"{prefix}_{(self.together + digits[_TOGETHER:]).decode('ascii')}"

@@ -36,3 +36,8 @@ def test_domains_do_not_share_names() -> None:
         hashing.REQUEST,
     )
     assert len({hashing.digest(domain, b"x") for domain in domains}) == len(domains)
+
+
+def test_a_raw_digest_is_the_digest() -> None:
+    for data in (b"", b"x", memoryview(b"y" * 5000)):
+        assert hashing.raw_digest(hashing.JOB, data).hex() == hashing.digest(hashing.JOB, data)

@@ -28,6 +28,20 @@ def test_a_grant_becomes_a_party_of_one_card() -> None:
     assert tickets.party(ticket, NOW_S + 1, public_key_bytes(DEVICE)) == party
 
 
+def test_a_party_is_that_of_the_grant_that_was_verified_last() -> None:
+    tickets = Tickets(NODE, "lab_abc", public_key_bytes(COORDINATOR))
+    own = public_key_bytes(DEVICE)
+    ticket, _ = grant_for(COORDINATOR, DEVICE, "lab_abc", NOW_S, card=1)
+    other, _ = grant_for(COORDINATOR, DEVICE, "lab_abc", NOW_S, card=2)
+    first = tickets.party(ticket, NOW_S, own)
+    assert tickets.party(other, NOW_S, own).card == 2
+    assert tickets.party(ticket, NOW_S, own) is first
+    with pytest.raises(GoblinError):
+        tickets.party(ticket, NOW_S, public_key_bytes(NODE))
+    with pytest.raises(GoblinError):
+        tickets.party(ticket, first.grant_exp_s, own)
+
+
 def test_without_a_coordinator_nobody_is_taken() -> None:
     tickets = Tickets(NODE, "lab_abc")
     ticket, _ = grant_for(COORDINATOR, DEVICE, "lab_abc", NOW_S)

@@ -20,6 +20,20 @@ def test_a_box_is_written_and_read() -> None:
         assert tasks.read_box(tasks.box_text(region)) == region
 
 
+def test_a_task_that_is_taken_is_its_row_as_it_stands_then(world: World) -> None:
+    job = world.submit(Shape(2, 1, "product"))
+    world.generate(job)
+    world.run(5.0)
+
+    def body(step: Step) -> None:
+        (row, _) = step.tx.rows(f"select {tasks.COLUMNS} from task order by id")  # noqa: S608
+        assert tasks.move(step, row[0], ("ready",), "leased")
+        assert tasks.taken(row, step.now_s) == tasks.load(step.tx, row[0])
+
+    world.now_s += 7.0
+    world.handle(body)
+
+
 def test_a_batch_twice_is_one_batch(world: World) -> None:
     shape = Shape(4)
     job = world.submit(shape)
