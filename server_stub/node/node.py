@@ -12,7 +12,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
-from typing import Any, Final, TypeVar
+from typing import Any, Final, ParamSpec, TypeVar
 from weakref import WeakValueDictionary
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -72,6 +72,7 @@ __all__ = ["Node"]
 
 DRAIN_LOOK_S: Final = 0.05
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 log = logging.getLogger("gpugoblin.node")
@@ -252,11 +253,11 @@ class Node:
                 for executor in self._takers(effect.executor):
                     executor.submit("")
             case FinishJob():
-                self._spawn(self._finish(effect.job))
+                self._spawn(self._finish, effect.job)
             case DiscardResults():
-                self._spawn(leftovers.discard_results(self, effect.job))
+                self._spawn(leftovers.discard_results, self, effect.job)
             case DropUploads():
-                self._spawn(leftovers.drop_parts(self, effect.lease, effect.outputs))
+                self._spawn(leftovers.drop_parts, self, effect.lease, effect.outputs)
             case DropBlob():
                 pass
 
@@ -279,14 +280,18 @@ class Node:
         """One upload of an array at a time."""
         return self._uploads.setdefault(array, asyncio.Lock())
 
-    def _spawn(self, work: Coroutine[Any, Any, object]) -> None:
-        task = asyncio.create_task(self._logged(work))
+    def _spawn(self, work: Callable[P, Coroutine[Any, Any, object]], /, *arguments: P.args,
+               **named: P.kwargs) -> None:  # fmt: skip
+        # A node that stops at this moment cancels the task before it has begun; the coroutine
+        # itself is made by the task, so that none is left that nobody awaits.
+        task = asyncio.create_task(self._logged(work, *arguments, **named))
         self._spawned.add(task)
         task.add_done_callback(self._spawned.discard)
 
-    async def _logged(self, work: Coroutine[Any, Any, object]) -> None:
+    async def _logged(self, work: Callable[P, Coroutine[Any, Any, object]], /, *arguments: P.args,
+                      **named: P.kwargs) -> None:  # fmt: skip
         try:
-            await work
+            await work(*arguments, **named)
         except GoblinError as error:
             log.error("%s", error)
         except Exception:  # the edge of a background task: the log is the only reader
@@ -343,7 +348,7 @@ class Node:
         if again:
             await self.persist(lambda step: answers.waiting(step, effect, error))
             if error.code == "disk_full":
-                self._spawn(leftovers.make_room(self))
+                self._spawn(leftovers.make_room, self)
         else:
             await self.persist(lambda step: self._give_up(step, effect, error))
 

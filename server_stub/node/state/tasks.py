@@ -81,7 +81,9 @@ _SINCE: Final = TaskRow._fields.index("since_s")
 
 def taken(row: Row, now_s: float) -> TaskRow:
     """A ready task as it is once it is leased."""
-    return TaskRow(*row[:_STATE], "leased", *row[_STATE + 1 : _SINCE], now_s, *row[_SINCE + 1 :])
+    return TaskRow._make(
+        (*row[:_STATE], "leased", *row[_STATE + 1 : _SINCE], now_s, *row[_SINCE + 1 :])
+    )
 
 
 def move(step: Step, task: int, sources: Sequence[TaskState], target: TaskState) -> bool:

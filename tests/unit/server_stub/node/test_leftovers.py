@@ -11,8 +11,8 @@ import pytest
 from gpugoblin.errors import StoreError
 from gpugoblin.wire.messages.job import OutputSave
 from server_stub.node import leftovers, results
-from server_stub.node.node import Node
 from server_stub.node.state import jobs, places
+from server_stub.node.upkeep import Upkeep
 from tests.helpers.lab import Lab, refused, row_sums
 from tests.helpers.node import LabNode
 
@@ -134,10 +134,10 @@ def test_what_cannot_be_deleted_is_tried_again_at_the_next_start(
 def test_parts_of_results_that_nobody_awaits_go(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def nothing(node: Node) -> None:
+    async def nothing(upkeep: Upkeep) -> None:
         """The node's own round must not come first."""
 
-    monkeypatch.setattr(Node, "_tidy", nothing)
+    monkeypatch.setattr(Upkeep, "_tidy", nothing)
     with LabNode(tmp_path) as node:
         blobs = node.node.blobs
         for key in ("lease_dead-0", "lease_live-0"):

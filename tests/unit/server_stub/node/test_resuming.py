@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ import pytest
 
 from gpugoblin.errors import StoreError
 from gpugoblin.wire.messages.job import ArrayInfo, JobEvents, JobInfo, OutputSave
-from server_stub.node import submission
+from server_stub.node import room
 from server_stub.node.state import ended, quotas
 from server_stub.node.state.words import RunWork
 from server_stub.node.work import Compute, Work
@@ -236,10 +235,7 @@ def test_kept_results_give_way_to_a_job_that_needs_the_space(
     job = case.half()
     case.cancel(job)
 
-    def usage(path: Any) -> Any:
-        return SimpleNamespace(free=100 if case.leftovers() else 10**12)
-
-    monkeypatch.setattr(submission, "shutil", SimpleNamespace(disk_usage=usage))
+    monkeypatch.setattr(room, "free_bytes", lambda _: 100 if case.leftovers() else 10**12)
     case.workers.goes_on = True
     other = case.lab.wait(
         case.submit(name="other", outputs=(OutputSave("npy", str(case.place.parent / "d.npy")),))
@@ -336,10 +332,7 @@ def test_who_is_over_the_quota_makes_nobody_give_way(
     given = quotas.Limits(tasks=2)
     node.call(node.node.handle(lambda step: quotas.set_limits(step.tx, job.owner, given)))
 
-    def usage(path: Any) -> Any:
-        return SimpleNamespace(free=100 if case.leftovers() else 10**12)
-
-    monkeypatch.setattr(submission, "shutil", SimpleNamespace(disk_usage=usage))
+    monkeypatch.setattr(room, "free_bytes", lambda _: 100 if case.leftovers() else 10**12)
     places = (OutputSave("npy", str(case.place.parent / "d.npy")),)
     refused("quota_tasks", lambda: case.submit(name="other", outputs=places))
     assert case.leftovers(), "what was verified is kept"
