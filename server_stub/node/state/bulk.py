@@ -36,8 +36,11 @@ def marks(values: Sequence[Value]) -> tuple[str, list[Value]]:
     return ("?, " * size)[:-2], [*values, *[values[-1]] * (size - len(values))]
 
 
-def insert(tx: Tx, head: str, row: str, rows: Sequence[Sequence[Value]], tail: str = "") -> None:
-    """`head row, row, ... tail` for all rows; `row` is one row's marks in parentheses."""
+def insert(tx: Tx, head: str, row: str, rows: Sequence[Sequence[Value]], tail: str = "") -> int:
+    """`head row, row, ... tail` for all rows; `row` is one row's marks in parentheses. Returns how
+    many were written."""
+    written = 0
     for some in pieces(rows):
         values = [value for each in some for value in each]
-        tx.change(head + ", ".join([row] * len(some)) + tail, values)
+        written += tx.change(head + ", ".join([row] * len(some)) + tail, values)
+    return written

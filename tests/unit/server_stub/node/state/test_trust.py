@@ -157,6 +157,18 @@ def test_a_nonce_is_new_once_and_forgotten_after_its_time(world: World) -> None:
     assert world.connection.execute("select count(*) from nonce").fetchone() == (0,)
 
 
+def test_nonces_that_come_together_are_told_apart(world: World) -> None:
+    until_s = world.now_s + 600.0
+    old = [(b"k%d" % number, b"n", until_s) for number in range(3)]
+    assert world.handle(lambda s: trust.seen_nonces(s, old)) == [False] * 3
+    new = [(b"k%d" % number, b"m", until_s) for number in range(20)]
+    together = [*new[:9], old[1], None, new[4], *new[9:], old[2]]
+    seen = world.handle(lambda s: trust.seen_nonces(s, together))
+    assert [place for place, each in enumerate(seen) if each] == [9, 11, 23]
+    assert world.connection.execute("select count(*) from nonce").fetchone() == (23,)
+    assert world.handle(lambda s: trust.seen_nonces(s, new)) == [True] * 20
+
+
 def test_what_a_grant_says_anew_is_written_and_nothing_else_for_a_while(world: World) -> None:
     world.handle(lambda s: trust.admit(s, [(party(0), None)])[0])
     began_s = world.now_s
