@@ -94,7 +94,8 @@ class Workers:
 
     def _read(self, source: Any) -> Array:
         if isinstance(source, RegionInput):
-            data = bytes(files.read_box(source.array, source.box))
+            with self._doing:
+                data = bytes(files.read_box(source.array, source.box))
             shape = tuple(b - a for a, b in zip(source.box.start, source.box.stop, strict=True))
             return np.frombuffer(data, DTYPES[source.array.dtype]).reshape(shape)
         assert isinstance(source, BlobInput)
@@ -104,7 +105,8 @@ class Workers:
     def _place(self, array: Array, output: Any, keep: bool) -> str:
         data = array.tobytes()
         if not isinstance(output, BlobOutput) and not keep:
-            files.write_box(output.array, output.box, data)
+            with self._doing:
+                files.write_box(output.array, output.box, data)
         return str(self.store.put(data))
 
     def _inputs(self, work: Compute | Recompute) -> list[Array]:
