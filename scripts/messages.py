@@ -61,7 +61,7 @@ def _tables() -> Iterable[str]:
     for _word, name, sentence in when.PROFILES:
         yield from (name, sentence)
     yield from (name for _days, name in history.SPANS)
-    yield from (name for _word, name, _unit in history.VALUES)
+    yield from (text for _word, *both in history.VALUES for text in both)
     for part in privacy.PARTS:
         yield from part
     yield from account._STATES.values()

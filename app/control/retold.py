@@ -115,7 +115,13 @@ def fields_retold(fields: Mapping[str, str | int | float]) -> dict[str, str | in
 
 
 def _filled(template: str, fields: Mapping[str, str]) -> str:
-    return _FIELD.sub(lambda field: fields[field[1]], template)
+    return _FIELD.sub(lambda field: _moment_retold(field[1], fields[field[1]]), template)
+
+
+def _moment_retold(name: str, text: str) -> str:
+    """`Thu 12:00` with the reader's name of the day."""
+    day, _space, time = text.partition(" ")
+    return f"{_(day)} {time}" if name.endswith("_at") and day in words.DAYS else text
 
 
 @functools.cache

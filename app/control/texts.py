@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-__all__ = ["CATALOGS", "LANGUAGES", "_", "speak", "wanted_language"]
+__all__ = ["CATALOGS", "LANGUAGES", "_", "speak", "spoken_language", "wanted_language"]
 
 CATALOGS: Final = Path(__file__).parent.parent / "locale"
 
@@ -28,6 +28,7 @@ LANGUAGES: Final[Mapping[str, str]] = {
 """Code and own name of every language."""
 
 _spoken: dict[str, str] = {}
+_language: list[str] = ["en"]
 
 
 def _(text: str) -> str:
@@ -38,6 +39,7 @@ def _(text: str) -> str:
 def speak(language: str) -> None:
     """Speaks this language from now on; English, and what is not one of ours, is the code's own."""
     _spoken.clear()
+    _language[:] = [language if language in LANGUAGES else "en"]
     path = CATALOGS / f"{language}.po"
     if language == "en" or language not in LANGUAGES or not path.is_file():
         return
@@ -47,6 +49,11 @@ def speak(language: str) -> None:
     for entry in polib.pofile(str(path)):
         if entry.msgstr and not entry.fuzzy:
             _spoken[entry.msgid] = entry.msgstr
+
+
+def spoken_language() -> str:
+    """The language that is spoken now."""
+    return _language[0]
 
 
 def wanted_language(environment: Mapping[str, str] = os.environ) -> str:

@@ -93,7 +93,9 @@ def cards_of(items: Mapping[str, Item]) -> list[CardItem]:
 
 def card_name(card: CardItem) -> str:
     """What people call a card."""
-    return card.name or (_("Processor") if card.kind == "cpu" else _("Graphics card"))
+    if card.kind == "cpu" and card.name in ("", "Processor"):  # what the agent calls it
+        return _("Processor")
+    return card.name or _("Graphics card")
 
 
 def overview(items: Mapping[str, Item], now_s: float, away: str = "") -> Overview:

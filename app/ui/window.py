@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QPoint, QRect, QSize, Qt
 from PySide6.QtGui import QCloseEvent, QKeySequence, QShortcut, QShowEvent
 from PySide6.QtWidgets import (
     QHBoxLayout,
@@ -47,6 +47,8 @@ NEWS_MS: Final = 12_000
 SIDEBAR_SPACE_PX: Final = 56
 """What the style puts around a name."""
 MOST_SIDEBAR_PX: Final = 220
+SIDEBAR_LINE_PX: Final = 22
+"""What the style puts above and below a name."""
 
 
 class Window(QMainWindow):
@@ -114,7 +116,15 @@ class Window(QMainWindow):
         measure = self._list.fontMetrics()
         widest = max(measure.horizontalAdvance(page.title) for page in self.pages.values())
         wanted = widest + SIDEBAR_SPACE_PX
-        self._list.setFixedWidth(min(wanted, MOST_SIDEBAR_PX))
+        width = min(wanted, MOST_SIDEBAR_PX)
+        self._list.setFixedWidth(width)
+        for place in range(self._list.count()):
+            # The list measures before it knows its width, and would cut a second line off.
+            item, room = self._list.item(place), QSize(width - SIDEBAR_SPACE_PX, 1000)
+            text = measure.boundingRect(
+                QRect(QPoint(), room), Qt.TextFlag.TextWordWrap, item.text()
+            )
+            item.setSizeHint(QSize(width, text.height() + SIDEBAR_LINE_PX))
         self._turned(self._list.currentRow())
 
     def closeEvent(self, event: QCloseEvent) -> None:

@@ -15,12 +15,14 @@ from PySide6.QtWidgets import QApplication
 __all__ = ["contrast_palette", "dark_palette", "settle"]
 
 SETTLE_S: Final = 1.5
+LEAST_TURNS: Final = 10
 
 
 def settle(application: QApplication, duration_s: float = SETTLE_S) -> None:
-    """Lets Qt run for a while."""
-    end_s = time.monotonic() + duration_s
-    while time.monotonic() < end_s:
+    """Lets Qt run for a while, and some turns of its loop however busy the machine is."""
+    end_s, turns = time.monotonic() + duration_s, 0
+    while time.monotonic() < end_s or turns < LEAST_TURNS:
+        turns += 1
         application.processEvents()
         time.sleep(0.01)
 

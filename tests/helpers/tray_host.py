@@ -50,14 +50,14 @@ class Host:
             "s",
             ["<node/>"],
         )
-        self._stub = stub
+        self.stub = stub
 
     def _registered(self, message: Message) -> tuple[str, list[Any]]:
         self.items.append(message.sender or "")
         return "", []
 
     async def appear(self) -> None:
-        await self._stub.own(WATCHER)
+        await self.stub.own(WATCHER)
 
     async def leave(self) -> None:
         await self.bus.release_name(WATCHER)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QCheckBox, QFrame, QHBoxLayout, QLabel, QPushButton, QVBoxLayout
 
 from app.control.messages import Answer, CardItem, Item, Refused, SelfTest, SelfTestIs
@@ -39,7 +40,7 @@ class _Row(QFrame):
         self.result = paragraph(_("Not measured yet."))
         self.result.setAccessibleName(_("What {card} has shown").format(card=name))
         head = QHBoxLayout()
-        head.addWidget(text, 1)
+        head.addWidget(text, 1, Qt.AlignmentFlag.AlignVCenter)
         head.addWidget(self.again)
         column = QVBoxLayout(self)
         column.addLayout(head)

@@ -59,9 +59,14 @@ class AccountPage(Page):
         form = QFormLayout()
         form.setRowWrapPolicy(QFormLayout.RowWrapPolicy.WrapAllRows)
         self._coordinator, self._fingerprint, self._build = (paragraph("") for _place in range(3))
-        form.addRow(_("Coordinator"), self._coordinator)
-        form.addRow(_("Fingerprint of this machine"), self._fingerprint)
-        form.addRow(_("Program"), self._build)
+        for name, value in (
+            (_("Coordinator"), self._coordinator),
+            (_("Fingerprint of this machine"), self._fingerprint),
+            (_("Program"), self._build),
+        ):
+            label = QLabel(name)
+            label.setObjectName("quiet")
+            form.addRow(label, value)
         self._switch = QCheckBox()
         self._switch.clicked.connect(self._switched)
         self._part = CoordinatorPart(context)

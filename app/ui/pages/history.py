@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Final, Literal
@@ -31,7 +31,8 @@ from app.control.messages import (
     Machines,
     MachinesAre,
 )
-from app.control.texts import _, wanted_language
+from app.control.texts import _, spoken_language
+from app.ui.facts import labs_of
 from app.ui.pages.page import Context, Page, paragraph
 from app.ui.widgets.chart import Bars
 from gpugoblin.units import format_bytes
@@ -184,13 +185,14 @@ class HistoryPage(Page):
         rows, what = self.rows, str(self._what.currentData())
         days, now_s = int(self._span.currentData()), self.context.now_s()
         currency = rows[-1].currency if rows else ""
-        unit = currency if what == "cost" else next(u for word, _n, u in VALUES if word == what)
+        unit = next(each for word, _name, each in VALUES if word == what)
+        unit = currency if what == "cost" else _(unit) if unit else ""
         if days == 1:
             self._bars.setAccessibleName(_("Bars by hour"))
             points = by_hour(rows, what, now_s)
         else:
             self._bars.setAccessibleName(_("Bars by day"))
-            locale = QLocale(wanted_language())
+            locale = QLocale(spoken_language())
             shown = by_day(rows, what, now_s, days)
             points = [(month_and_day(day, locale), total) for day, total in shown]
         self._bars.show_points(points, unit, join=_joined(what))
@@ -206,7 +208,8 @@ class HistoryPage(Page):
             else _("Nothing has run in this time.")
         )
         self._save.setEnabled(bool(rows))
-        _fill(self._table, rows)
+        labs = labs_of(self.context.link.items)
+        _fill(self._table, rows, {lab: name for lab, (name, _about) in labs.items()})
 
     def _save_as(self) -> None:
         name, _kind = QFileDialog.getSaveFileName(self, _("Save as CSV"), "gpugoblin.csv")
@@ -261,14 +264,15 @@ def _table() -> QTableWidget:
     return table
 
 
-def _fill(table: QTableWidget, rows: Sequence[HistoryRow]) -> None:
+def _fill(table: QTableWidget, rows: Sequence[HistoryRow], labs: Mapping[str, str]) -> None:
+    """`labs`: the names of those that have a grant now; the others are shown by their ids."""
     locale = QLocale()
     table.setRowCount(len(rows))
     for place, row in enumerate(reversed(rows)):
         cells = (
             datetime.fromtimestamp(row.begin_s).strftime("%Y-%m-%d %H:%M"),
             str(row.card),
-            row.lab,
+            labs.get(row.lab, row.lab),
             locale.toString(row.tasks),
             f"{row.busy_s / 3600:.1f}",
             f"{row.energy_wh:.0f}" + (" ≈" if row.energy_source == "estimate" else ""),

@@ -32,6 +32,7 @@ class Wrapped(QWidget):
         self._label = QLabel(text)
         self._label.setWordWrap(True)
         self._label.setTextFormat(Qt.TextFormat.PlainText)
+        self._label.setAlignment(Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft)
         self._label.setTextInteractionFlags(Qt.TextInteractionFlag.NoTextInteraction)
         row = QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 0)

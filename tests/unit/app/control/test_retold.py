@@ -57,6 +57,16 @@ def test_notices_are_told_whole() -> None:
     assert fields_retold({"sent": "3 results sent"})["sent"] != "3 results sent"
 
 
+def test_days_in_a_notice_are_those_of_the_reader() -> None:
+    items = (ReasonItem("away", {"last_at_s": 1_767_268_800.0, "source": "X11"}),)
+    speak("en")
+    because = words.reasons(items)
+    assert "Thu " in because
+    speak("ja")
+    assert fields_retold({"because": because})["because"] == words.reasons(items)
+    assert "Thu" not in words.reasons(items)
+
+
 def test_the_sentences_are_those_of_the_agent() -> None:
     """A sentence that was changed there must be changed here."""
     assert {text.replace("{}", "{n}") for text in speech._COUNTED.values()} == set(COUNTS)

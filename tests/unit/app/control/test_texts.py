@@ -45,6 +45,7 @@ def test_what_is_not_translated_for_sure_stays_english() -> None:
     speak("xx")
     for text in ("the lid is closed", "the machine goes to sleep", "a text that is nowhere"):
         assert texts._(text) == text
+    assert texts.spoken_language() == "xx"
     for language in ("yy", "zz"):
         speak(language)
         assert texts._("a game runs ({games})") == "a game runs ({games})"

@@ -16,6 +16,7 @@ import pytest
 CODE = """
 import sys
 from pathlib import Path
+from PySide6.QtCore import Qt
 from PySide6.QtWidgets import (
     QApplication, QAbstractButton, QComboBox, QLabel, QListWidget, QScrollArea, QWidget,
 )
@@ -67,6 +68,12 @@ def clipped(top):
                        for word in rows.item(place).text().split())
             if wide > rows.viewport().width() - 28:  # what the style puts beside a name
                 yield f"{rows.item(place).text()!r} of the list is cut off"
+            box = rows.visualItemRect(rows.item(place)).adjusted(22, 0, -22, 0)  # inside the style
+            text = rows.fontMetrics().boundingRect(
+                box.adjusted(0, 0, 0, 1000), Qt.TextFlag.TextWordWrap, rows.item(place).text()
+            )
+            if text.height() > box.height():
+                yield f"{rows.item(place).text()!r} of the list has no room for its lines"
 
 def look(top, name):
     settle()
