@@ -77,5 +77,6 @@ def test_a_lab_joins_and_is_told_whether_it_is_reached(root: Path, coordinator: 
         assert f"well      the coordinator reaches {address}" in doctor.stdout
         assert "well      the clock is" in doctor.stdout
         assert "a second, synced" in doctor.stdout
-        said = [node(lab, "doctor").stdout for _ in range(2)]
-        assert "[coordinator_rate_limited]" in said[-1]
+        # Asked as quickly as a person would not: how many times fit depends on the machine.
+        said = (node(lab, "doctor").stdout for _ in range(12))
+        assert any("[coordinator_rate_limited]" in one for one in said)

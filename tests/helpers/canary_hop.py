@@ -8,6 +8,7 @@ traffic before encryption, by connection and direction.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ssl
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
@@ -132,7 +133,7 @@ class Hop:
             try:
                 behind, ahead = await connect()
             except OSError:
-                writer.transport.abort()
+                _abort(writer)
                 return
             pumps = [
                 asyncio.create_task(_pump(reader, ahead, asked)),
@@ -149,11 +150,11 @@ class Hop:
                     if task is not None and task.cancelling():
                         # asyncio closes a cancelled handler's transport itself; of a TLS transport
                         # that was closed twice, abort would do nothing any more.
-                        end.transport.abort()
+                        _abort(end)
                         continue
                     end.close()
                     # No wait for the other side's goodbye, which an idle peer never sends.
-                    asyncio.get_running_loop().call_later(GOODBYE_S, end.transport.abort)
+                    asyncio.get_running_loop().call_later(GOODBYE_S, _abort, end)
 
         return accept
 
@@ -165,6 +166,11 @@ class Hop:
             connection.cancel()
         await asyncio.gather(*connections, return_exceptions=True)
         await asyncio.sleep(GOODBYE_S + 0.1)
+
+
+def _abort(end: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(AttributeError):  # of what was closed twice, in Python 3.11.2
+        end.transport.abort()
 
 
 async def _pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter, flow: Flow) -> None:

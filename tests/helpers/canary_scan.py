@@ -104,12 +104,12 @@ class Search:
         """Positions whose four bytes begin the key of some form."""
         for shift in range(LEAST_BYTES):
             count = (len(data) - shift) // LEAST_BYTES
-            if count <= 0:
+            if count <= 0 or not len(self._keys):
                 return
             words = np.frombuffer(data, "<u4", count, shift)
             likely = np.flatnonzero(self._table[_spread(words)])
             found = words[likely]
-            exact = np.isin(found, self._keys)
+            exact = self._keys[np.searchsorted(self._keys, found) % len(self._keys)] == found
             for index, key in zip(likely[exact].tolist(), found[exact].tolist(), strict=True):
                 yield shift + LEAST_BYTES * index, key
 
