@@ -12,12 +12,10 @@ import signal
 import threading
 from collections import deque
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, Final
 
-import msgspec
-
 from app.agent import instructions as told
+from app.agent import live_settings
 from app.agent.backoff import Backoff
 from app.agent.cache import BlobCache
 from app.agent.card_engine import Computed
@@ -27,10 +25,8 @@ from app.agent.enrolment import chosen_peer, is_enrolled
 from app.agent.events import (
     AskedToEnd,
     CardFound,
-    ContactReply,
     Enrolled,
     Event,
-    LabRefused,
     Recalled,
     Tick,
 )
@@ -41,7 +37,6 @@ from app.agent.joining import Joining
 from app.agent.journal import Journal
 from app.agent.late_cards import LateCards
 from app.agent.machine import Machine
-from app.agent.model import Limits
 from app.agent.network import Cards, Network
 from app.agent.owner import Owner
 from app.agent.plan import next_moment_s
@@ -53,14 +48,13 @@ from app.agent.surroundings import Adjust, Surroundings
 from app.agent.trial import Trial
 from app.agent.updates import Updates
 from app.control.server import ControlServer
-from app.policy.labs import accepts
 from app.policy.snapshot import Snapshot
 from gpugoblin import __version__
 from gpugoblin.clock import Clock, SystemClock
 from gpugoblin.errors import GoblinError
 from gpugoblin.ids import LeaseId
 
-__all__ = ["Agent", "limits_of"]
+__all__ = ["Agent"]
 
 END_LIMIT_S: Final = 1.5
 """How long the end may take: leases told, engines gone. What is not told, the journal keeps."""
@@ -68,14 +62,6 @@ END_LIMIT_S: Final = 1.5
 SHOW_PERIOD_S: Final = 0.05
 LONGEST_SLEEP_S: Final = 3600.0
 EXIT_FAILED: Final = 70
-
-
-def limits_of(settings: Settings) -> Limits:
-    """The machine's pace from the settings."""
-    return Limits(
-        prefetch=settings.number("queue.prefetch"),
-        kept_bytes=settings.number("results.limit_bytes"),
-    )
 
 
 class Agent:
@@ -130,7 +116,7 @@ class Agent:
         self.since_s = self.clock.wall_s()
         self.stopping = threading.Event()
         self._ended: asyncio.Future[int] | None = None
-        self.machine = Machine(limits_of(self.settings))
+        self.machine = Machine(live_settings.limits_of(self.settings))
         self.fleet = Fleet(
             self.settings, self.state.directory, make_engine, self.post, self._keep,
             self._lose, warm_card=start_warm_engine,
@@ -329,7 +315,11 @@ class Agent:
             # A card must be known before its ruling is told.
             known = [each for each in events if isinstance(each, CardFound)]
             rest = [each for each in events if not isinstance(each, CardFound)]
-            told_events = [*known, *self.owner.events(rulings), *map(self._accepted, rest)]
+            told_events = [
+                *known,
+                *self.owner.events(rulings),
+                *(live_settings.accepted(self, each) for each in rest),
+            ]
             self._perform(self.machine.handle(self.clock.monotonic_s(), *told_events))
             self.around.after(self.machine.model, self.owner.policy.current, snapshot)
         except GoblinError as error:
@@ -339,15 +329,6 @@ class Agent:
         self._set_timer(snapshot)
         if self._file is not None and self._file.has_changed(self.clock.monotonic_s()):
             self._read_settings()
-
-    def _accepted(self, event: Event) -> Event:
-        """The coordinator's answer without the grants of labs that the owner does not accept."""
-        if not isinstance(event, ContactReply):
-            return event
-        taken = tuple(each for each in event.grants if accepts(self.owner.choices, each.lab))
-        for refused in set(event.grants) - set(taken):
-            self.speech.say("lab_refused", lab=refused.lab)
-        return msgspec.structs.replace(event, grants=taken)
 
     def _set_timer(self, snapshot: Snapshot) -> None:
         if self._timer is not None:
@@ -450,31 +431,11 @@ class Agent:
         self._control.show(shown_items(self))
 
     def _read_settings(self) -> None:
-        """After a change or SIGHUP: the live settings of the file, or the last good ones."""
-        if self._file is None:
-            return
-        try:
-            kept, is_joined = self.state.owner_settings().values, self.joining.is_enrolled
-            settings = self.settings.followed(self._file.read(), kept, is_joined=is_joined)
-            self.joining.refuse(chosen_peer(settings))
-        except GoblinError as error:
-            self.settings_fault = error.what[:1000]
-            self.speech.say("settings_kept", why=error.what)
+        """After a change or SIGHUP."""
+        if self._file is not None:
+            live_settings.follow(self, self._file)
             self._show_soon()
-            return
-        self.settings_fault = ""
-        self.speech.say("settings_read")
-        self.change_settings(settings)
 
     def change_settings(self, settings: Settings) -> None:
         """Takes changed settings into use."""
-        self.joining.move(chosen_peer(settings))
-        self.settings = settings
-        for grant in self.machine.model.grants.values():
-            if not accepts(settings.choices(), grant.lab):
-                self.post(LabRefused(lab=grant.lab))
-        self.owner.choices = settings.choices()
-        limits = limits_of(settings)
-        model = self.machine.model
-        model.limits = replace(model.limits, prefetch=limits.prefetch, kept_bytes=limits.kept_bytes)
-        self.post()
+        live_settings.take(self, settings)

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from app.agent.agent import EXIT_FAILED, Agent, limits_of
+from app.agent.agent import EXIT_FAILED, Agent
 from app.agent.model import Model
-from app.agent.settings import Settings, read_settings
+from app.agent.settings import read_settings
 from app.control.client import ControlClient
 from app.control.messages import AgentItem, Doctor, Report, SettingsSet
 from gpugoblin.errors import AgentError
@@ -26,12 +26,6 @@ def scene(tmp_path: Path) -> Iterator[Scene]:
     made = Scene(tmp_path)
     yield made
     made.close()
-
-
-def test_the_pace_comes_from_the_settings() -> None:
-    values = {**read_settings(None).values, "queue.prefetch": 7, "results.limit_bytes": 2**21}
-    limits = limits_of(Settings(values))
-    assert (limits.prefetch, limits.kept_bytes) == (7, 2**21)
 
 
 def test_what_keeps_it_from_starting_leaves_nothing_held(tmp_path: Path) -> None:
