@@ -22,6 +22,7 @@ AREAS: dict[str, tuple[str, ...]] = {
         "import_time",
         "engine_start",
         "verify_product",
+        "verify_factors",
         "node_leases",
         "local_product",
         "grid_product",

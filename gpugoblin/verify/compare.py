@@ -14,7 +14,7 @@ mismatch; what lies between is open.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 import numpy as np
@@ -25,8 +25,9 @@ from gpugoblin.errors import VerifyError
 from gpugoblin.graph.ir import Graph
 from gpugoblin.graph.numeric import agrees, allowed
 from gpugoblin.verify.bias import Bias, added, is_biased, projected
-from gpugoblin.verify.forms import product_form
-from gpugoblin.verify.product import check_product, project_right
+from gpugoblin.verify.forms import factor_form, product_form
+from gpugoblin.verify.product import ProductVerdict, check_product, project_right
+from gpugoblin.verify.residual import check_factors, draw_vectors
 from gpugoblin.verify.spread import Tolerance, excess, is_close_to, measure, usable, widened
 
 __all__ = ["CompareVerdict", "compare", "judge_recomputed", "signed_error", "unless_biased"]
@@ -194,8 +195,11 @@ def signed_error(
     verdict: CompareVerdict, secret: str, tolerance: Tolerance,
 ) -> tuple[float, ...]:  # fmt: skip
     """The projections of an accepted result's error (`bias`); empty where there are none to speak
-    of: an equal result, class `exact`, a product, whose check allows far less than a tolerance."""
-    if not secret or not verdict.accepted or numeric_class == "exact" or product_form(graph):
+    of: an equal result, class `exact`, a product or a factorization, whose checks allow far less
+    than a tolerance (and of vectors of equal eigenvalues, others are no error)."""
+    if not secret or not verdict.accepted or numeric_class == "exact":
+        return ()
+    if product_form(graph) or factor_form(graph):
         return ()
     if all(map(_equal, own, committed)):
         return ()
@@ -238,7 +242,8 @@ def judge_recomputed(
 
     The proven bound of a long product is far wider than what the product check allows, so a product
     is judged by that check, with fresh secrets, as long as the validator's own result passes it;
-    the bound decides only where the check cannot.
+    the bound decides only where the check cannot. So it is with factorizations; of those the check
+    asks more than the catalog does, and what is only within the proven bound is open.
 
     Raises:
         VerifyError: `result_shape`.
@@ -253,6 +258,21 @@ def judge_recomputed(
         theirs = check_product(graph, inputs, committed[0], hands)
         ours = check_product(graph, inputs, own[0], hands)
         if ours.accepted and theirs.code != "product_undecidable":
-            code = "" if theirs.accepted else "result_mismatch"
-            return CompareVerdict(theirs.accepted, theirs.error, theirs.threshold, code)
+            return _judged(theirs)
+    factors = factor_form(graph)
+    if factors is not None:
+        vectors = draw_vectors(factors)
+        theirs = check_factors(factors, inputs, committed, vectors)
+        if theirs.accepted:
+            return _judged(theirs)
+        found = _compared(graph, inputs, own, committed, numeric_class, tolerance, own)
+        ours = check_factors(factors, inputs, own, vectors)
+        if found.accepted and ours.accepted and theirs.code != "product_undecidable":
+            return replace(found, accepted=False, code="result_open")
+        return found
     return _compared(graph, inputs, own, committed, numeric_class, tolerance, own)
+
+
+def _judged(found: ProductVerdict) -> CompareVerdict:
+    code = "" if found.accepted else "result_mismatch"
+    return CompareVerdict(found.accepted, found.error, found.threshold, code)

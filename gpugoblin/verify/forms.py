@@ -1,11 +1,14 @@
-"""Which graphs are products that random projections can check.
+"""Which graphs are products, or factorizations, that random projections can check.
 
-Owns: `product_form`, the one recognizer; planner and checker both ask it, so what a plan promises
-is what the check understands. Must not: compute.
+Owns: `product_form` and `factor_form`, the two recognizers; planner and checker both ask them, so
+what a plan promises is what the check understands. Must not: compute.
 
 A product is a graph with one output: `matmul` of two inputs (or of one with itself), alone or with
 an input of the output's own shape added to it (the carry of a reduction that was cut). Each operand
 may be transposed over its last two axes, inside `matmul` or by a `permute` in front of it.
+
+A factorization is a graph of one node of linear algebra that reads inputs only and gives all of its
+results: with a factor left out, the others do not make up the operand.
 """
 
 from __future__ import annotations
@@ -13,14 +16,18 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 
 from gpugoblin.catalog.formula import Formula
-from gpugoblin.catalog.spec import Array, TensorSpec
+from gpugoblin.catalog.spec import Array, Attributes, TensorSpec
 from gpugoblin.graph.ir import Graph, Node
 
-__all__ = ["ProductForm", "product_form"]
+__all__ = ["FACTORIZATIONS", "FactorForm", "ProductForm", "factor_form", "product_form"]
+
+FACTORIZATIONS: Final = ("cholesky", "lu", "qr", "eigh", "svd", "triangular_solve", "solve")
+"""Operators whose results, multiplied together, give an operand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,3 +179,59 @@ def _through_permute(value: int, makers: dict[int, Node]) -> tuple[int, bool]:
     if rank < 2 or axes != (*range(rank - 2), rank - 1, rank - 2):
         return value, False
     return node.inputs[0], True
+
+
+@dataclass(frozen=True, slots=True)
+class FactorForm:
+    """A factorization, or a system that was solved.
+
+    Args:
+        operator: one of `FACTORIZATIONS`.
+        attributes: of its node.
+        operands: numbers of the graph's inputs, in the order of the operator's operands.
+        results: for each result of the operator its place among the graph's outputs.
+        batch: leading axes, which all operands and results share.
+        shapes: of the matrices: of each operand, then of each result.
+        dtype: of the operands, float32 or float64.
+    """
+
+    operator: str
+    attributes: Attributes
+    operands: tuple[int, ...]
+    results: tuple[int, ...]
+    batch: tuple[int, ...]
+    shapes: tuple[tuple[int, ...], ...]
+    dtype: str
+
+    @property
+    def batch_count(self) -> int:
+        return math.prod(self.batch)
+
+    @property
+    def elements(self) -> int:
+        """Of all operands and results."""
+        return self.batch_count * sum(math.prod(shape) for shape in self.shapes)
+
+
+def factor_form(graph: Graph) -> FactorForm | None:
+    """The form of `graph` where it is a factorization, else None."""
+    if len(graph.nodes) != 1 or graph.constants:
+        return None
+    node = graph.nodes[0]
+    first = len(graph.inputs)
+    made = [first + place for place in range(len(node.outputs))]
+    if node.operator not in FACTORIZATIONS or sorted(graph.outputs) != made:
+        return None
+    specs = [graph.inputs[value] for value in node.inputs]
+    if specs[0].dtype not in ("float32", "float64") or set(node.inputs) != set(range(first)):
+        return None
+    rank = specs[0].rank - 2
+    return FactorForm(
+        operator=node.operator,
+        attributes=node.attrs,
+        operands=tuple(node.inputs),
+        results=tuple(graph.outputs.index(value) for value in made),
+        batch=specs[0].shape[:rank],
+        shapes=tuple(spec.shape[rank:] for spec in (*specs, *node.outputs)),
+        dtype=specs[0].dtype,
+    )

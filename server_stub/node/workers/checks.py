@@ -14,10 +14,12 @@ from gpugoblin.blobs.chunk import BlobHasher
 from gpugoblin.blobs.store import BlobStore
 from gpugoblin.catalog.spec import DTYPES, Array, TensorSpec
 from gpugoblin.errors import VerifyError
+from gpugoblin.graph.ir import Graph
 from gpugoblin.graph.serialize import decode
 from gpugoblin.units import MIB
 from gpugoblin.verify.compare import compare
-from gpugoblin.verify.forms import product_form
+from gpugoblin.verify.forms import FactorForm, factor_form, product_form
+from gpugoblin.verify.residual import check_factors
 from server_stub.node.arrays import describe
 from server_stub.node.work import (
     BlobInput,
@@ -98,10 +100,13 @@ class CheckDesk:
 
     def _check(self, work: Check) -> Checked:
         graph = decode(work.graph)
+        _require(work.committed, graph.output_specs())
+        factors = factor_form(graph)
+        if factors is not None:
+            return self._check_factors(work, graph, factors)
         form = product_form(graph)
         if form is None:
             raise VerifyError("not_a_product")
-        _require(work.committed, graph.output_specs())
         with ExitStack() as stack:
             streams = [stack.enter_context(self._open(source)) for source in work.inputs]
             _require_streams(streams, graph.inputs)
@@ -124,6 +129,18 @@ class CheckDesk:
                 sinks[0].finish()
         if verdict.code == "product_mismatch":
             self._hands.redraw(key_of(right), form)
+        return Checked(work.work, verdict.accepted, verdict.code, verdict.error, verdict.threshold)
+
+    def _check_factors(self, work: Check, graph: Graph, form: FactorForm) -> Checked:
+        """Factors are in memory as a whole: an engine had them so, beside what it needed more."""
+        with ExitStack() as stack:
+            streams = [stack.enter_context(self._open(source)) for source in work.inputs]
+            _require_streams(streams, graph.inputs)
+            inputs = [load_array(stream) for stream in streams]
+        outputs = [self._load(blob) for blob in work.committed]
+        verdict = check_factors(form, inputs, outputs)
+        if verdict.accepted and work.fold:
+            self._fold(work.committed, work.outputs)
         return Checked(work.work, verdict.accepted, verdict.code, verdict.error, verdict.threshold)
 
     def _compare(self, work: Compare) -> Checked:

@@ -20,8 +20,9 @@ from gpugoblin.errors import EngineError
 from gpugoblin.graph.ir import Graph
 from gpugoblin.units import MIB
 from gpugoblin.verify.compare import judge_recomputed, signed_error, unless_biased
-from gpugoblin.verify.forms import ProductForm
+from gpugoblin.verify.forms import FactorForm, ProductForm, factor_form
 from gpugoblin.verify.product import ProductCheck, project_right
+from gpugoblin.verify.residual import check_factors
 from server_stub.node.work import (
     BlobInput,
     BlobOutput,
@@ -71,6 +72,9 @@ class Finisher:
             return self._recomputed(job, job.item, outcome)
         if job.item.verify == "product" and job.form is not None:
             return self._product(job, job.item, job.form, outcome)
+        factors = factor_form(job.graph) if job.item.verify == "product" else None
+        if factors is not None:
+            return self._factors(job, job.item, factors, outcome)
         blobs = [self._keep(job, number) for number in range(len(job.slots))]
         return _computed(job, job.item, outcome, blobs, verified=False, code="")
 
@@ -136,13 +140,23 @@ class Finisher:
             sink.finish()
         return hasher.manifest().blob, True
 
+    # -- factorizations ---------------------------------------------------------------------
+
+    def _factors(self, job: Job, item: Compute, form: FactorForm, outcome: Outcome) -> Computed:
+        own = [np.array(self._output(job, number)) for number in range(len(job.slots))]
+        inputs = [self._array(job, number) for number in range(len(job.inputs))]
+        verdict = check_factors(form, inputs, own)
+        good = verdict.accepted
+        blobs = self._write_own(item.outputs, own) if good else self._store_own(own)
+        return _computed(job, item, outcome, blobs, verified=good, code=verdict.code)
+
     # -- the validator ----------------------------------------------------------------------
 
     def _recomputed(self, job: Job, item: Recompute, outcome: Outcome) -> Checked:
         build = outcome.ready.build if outcome.ready is not None else ""
         own = [np.array(self._output(job, number)) for number in range(len(job.slots))]
         if not item.committed:
-            blobs = self._write_own(item, own) if item.fold else self._store_own(own)
+            blobs = self._write_own(item.outputs, own) if item.fold else self._store_own(own)
             return Checked(item.work, True, "", 0.0, 0.0, tuple(blobs), build)
         committed = [self._committed(blob) for blob in item.committed]
         inputs = [self._array(job, number) for number in range(len(job.inputs))]
@@ -156,7 +170,7 @@ class Finisher:
         if verdict.accepted and item.fold:
             self._write(item.outputs, committed)
         elif not verdict.accepted and item.repair:
-            blobs = self._write_own(item, own) if item.fold else self._store_own(own)
+            blobs = self._write_own(item.outputs, own) if item.fold else self._store_own(own)
         return Checked(
             item.work,
             verdict.accepted,
@@ -179,14 +193,14 @@ class Finisher:
     def _store_own(self, own: Sequence[Array]) -> list[str]:
         return [self._store.put(_bytes(array)) for array in own]
 
-    def _write_own(self, item: Recompute, own: Sequence[Array]) -> list[str]:
-        """Writes the validator's own outputs where they belong; their names in any case."""
-        self._write(item.outputs, own)
+    def _write_own(self, places: tuple[Output, ...], own: Sequence[Array]) -> list[str]:
+        """Writes outputs where they belong; their names in any case."""
+        self._write(places, own)
         return [
             self._store.put(_bytes(array))
             if isinstance(place, BlobOutput)
             else blob_hash(_bytes(array))
-            for place, array in zip(item.outputs, own, strict=True)
+            for place, array in zip(places, own, strict=True)
         ]
 
     def _write(self, places: tuple[Output, ...], arrays: Sequence[Array]) -> None:

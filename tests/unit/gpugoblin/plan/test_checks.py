@@ -19,6 +19,20 @@ def test_a_product_is_checked_by_projections_where_that_is_cheaper() -> None:
         assert checked <= flops
 
 
+def test_factors_are_multiplied_where_that_is_cheaper() -> None:
+    for operator, size, method in (
+        ("cholesky", 1024, "product"), ("cholesky", 100, "recompute"), ("eigh", 100, "product"),
+        ("qr", 8, "recompute"),
+    ):  # fmt: skip
+        builder = GraphBuilder()
+        a = builder.input(float32(size, size))
+        graph = builder.build(list(builder.add_many(operator, [a])))
+        flops = cost(graph).flops
+        found, checked = choose_check(graph, flops, 1)
+        assert found == method
+        assert checked < flops if method == "product" else checked == flops
+
+
 def test_anything_else_is_recomputed() -> None:
     for graph in (chain(300, 300), epilogue(300, 300, 300)):
         assert choose_check(graph, 12345, 1) == ("recompute", 12345)

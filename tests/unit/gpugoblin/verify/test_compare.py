@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from gpugoblin.catalog.formula_build import call_formula
+from gpugoblin.catalog.ops.spectral import signs
 from gpugoblin.catalog.spec import Array, TensorSpec
 from gpugoblin.errors import VerifyError
 from gpugoblin.graph.builder import GraphBuilder
@@ -23,6 +24,7 @@ from gpugoblin.verify.compare import (
     unless_biased,
 )
 from gpugoblin.verify.spread import LARGEST, Tolerance
+from tests.helpers.factors import graph_of, operands_of
 from tests.helpers.float32 import evaluate_float32
 
 
@@ -313,3 +315,21 @@ def test_no_contributor_has_a_part_in_what_is_measured() -> None:
         verdict = compare(graph, inputs, first, second, "float32")
         assert not verdict.accepted
         assert verdict.tolerance == alone.tolerance
+
+
+def test_factors_are_judged_by_what_they_make_up() -> None:
+    """The bound of a factorization is wide or infinite where the residual still tells."""
+    operands = operands_of("svd", "two clusters", 60)
+    graph = graph_of("svd", operands)
+    own = interpret(graph, operands)
+    # Any rotation inside of a cluster of equal values is as right.
+    turn = np.eye(60)
+    turn[:30, :30] = np.linalg.qr(np.random.default_rng(1).standard_normal((30, 30)))[0]
+    u, vh = own[0] @ turn, turn.T @ own[2]
+    sign = signs(u)
+    theirs = [(u * sign).astype(np.float32), own[1], (vh * sign.T).astype(np.float32)]
+    assert not compare(graph, operands, own, theirs, "float32").accepted
+    assert judge_recomputed(graph, operands, own, theirs, "float32").accepted
+    theirs[0][7, 9] += np.float32(0.01)
+    verdict = judge_recomputed(graph, operands, own, theirs, "float32")
+    assert (verdict.accepted, verdict.code) == (False, "result_mismatch")

@@ -9,7 +9,7 @@ from gpugoblin.catalog.formula_build import call_formula
 from gpugoblin.catalog.spec import TensorSpec
 from gpugoblin.graph.builder import GraphBuilder
 from gpugoblin.graph.ir import Graph
-from gpugoblin.verify.forms import product_form
+from gpugoblin.verify.forms import factor_form, product_form
 
 
 def build(*shapes: tuple[int, ...], dtype: str = "float32") -> tuple[GraphBuilder, list[int]]:
@@ -99,3 +99,33 @@ def test_what_is_no_product() -> None:
     builder, (a, b, c) = build((3, 5), (5, 7), (7, 2))
     graphs.append(builder.build([builder.add("matmul", [builder.add("matmul", [a, b]), c])]))
     assert [product_form(graph) for graph in graphs] == [None] * len(graphs)
+
+
+def test_a_factorization_gives_all_of_its_results() -> None:
+    builder, (a, b) = build((2, 4, 4), (2, 4, 3))
+    graph = builder.build([builder.add("solve", [a, b])])
+    form = factor_form(graph)
+    assert form is not None
+    assert (form.operator, form.operands, form.results) == ("solve", (0, 1), (0,))
+    assert (form.batch, form.batch_count) == ((2,), 2)
+    assert form.shapes == ((4, 4), (4, 3), (4, 3))
+    assert form.elements == 2 * (16 + 12 + 12)
+
+    builder, (x,) = build((6, 4))
+    q, r = builder.add_many("qr", [x])
+    swapped = factor_form(builder.build([r, q]))
+    assert swapped is not None
+    assert swapped.results == (1, 0)
+    assert factor_form(builder.build([q])) is None
+    assert factor_form(builder.build([q, q])) is None
+
+
+def test_what_is_no_factorization() -> None:
+    builder, (a,) = build((4, 4))
+    half = builder.add("permute", [a], axes=(1, 0))
+    assert factor_form(builder.build([builder.add("cholesky", [half])])) is None
+    builder, (a,) = build((4, 4))
+    assert factor_form(builder.build([builder.add("det", [a])])) is None
+    assert factor_form(plain((3, 5), (5, 7))) is None
+    builder, (a, _) = build((4, 4), (2, 2))
+    assert factor_form(builder.build([builder.add("cholesky", [a])])) is None

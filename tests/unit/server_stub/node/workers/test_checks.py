@@ -10,7 +10,9 @@ import pytest
 
 from gpugoblin.blobs.chunk import blob_hash
 from gpugoblin.blobs.store import BlobStore
+from gpugoblin.catalog.spec import TensorSpec
 from gpugoblin.errors import StoreError, VerifyError
+from gpugoblin.graph.builder import GraphBuilder
 from gpugoblin.graph.interpret import interpret
 from gpugoblin.graph.serialize import encode
 from server_stub.node.work import (
@@ -99,6 +101,28 @@ def test_check_of_what_is_not_finite(tmp_path: Path, store: BlobStore) -> None:
     place = BlobOutput("float32", (50, 300))
     reply = CheckDesk(store).do(check_item("w", graph, inputs, (blob_of(store, c),), (place,)))
     assert (reply.accepted, reply.code) == (False, "product_undecidable")  # type: ignore[union-attr]
+
+
+def test_factors_are_checked_and_folded(tmp_path: Path, store: BlobStore) -> None:
+    """Several outputs: one goes into a file, one stays a blob."""
+    desk = CheckDesk(store)
+    builder = GraphBuilder()
+    a = builder.input(TensorSpec("float32", (50, 40)))
+    graph = builder.build(list(builder.add_many("qr", [a])))
+    q, r = interpret(graph, [A])
+    place = result_of(tmp_path, "q.npy", "float32", (50, 40))
+    outputs = (place, BlobOutput("float32", (40, 40)))
+    inputs = (region_of(tmp_path, "a", A),)
+    wrong = r.copy()
+    wrong[3, 30] += np.float32(0.1)
+    reply = desk.do(
+        check_item("w", graph, inputs, (blob_of(store, q), blob_of(store, wrong)), outputs)
+    )
+    assert (reply.accepted, reply.code) == (False, "product_mismatch")  # type: ignore[union-attr]
+    assert not load_file(place.array).any()
+    reply = desk.do(check_item("w", graph, inputs, (blob_of(store, q), blob_of(store, r)), outputs))
+    assert reply.accepted  # type: ignore[union-attr]
+    np.testing.assert_array_equal(load_file(place.array), q)
 
 
 def test_check_refuses_other_shapes(tmp_path: Path, store: BlobStore) -> None:

@@ -14,7 +14,9 @@ from app.host.arena import Arena
 from app.host.spec import Done, Ready
 from gpugoblin.blobs.chunk import blob_hash
 from gpugoblin.blobs.store import BlobStore
-from gpugoblin.catalog.spec import Array
+from gpugoblin.catalog.spec import Array, TensorSpec
+from gpugoblin.graph.builder import GraphBuilder
+from gpugoblin.graph.interpret import interpret
 from gpugoblin.verify.bias import DIRECTIONS
 from gpugoblin.verify.forms import product_form
 from server_stub.node.work import Checked, Compute, Computed, Recompute
@@ -85,6 +87,40 @@ def test_pieces_after_a_wrong_one_are_not_written(tmp_path: Path, residents: Res
     assert reply.output_blobs == (blob_hash(wrong.tobytes()),)
     assert written[0].any()
     assert not written[500:].any()
+
+
+@pytest.mark.parametrize("off", [0.0, 0.5])
+def test_factors_are_judged_and_written(tmp_path: Path, residents: Residents, off: float) -> None:
+    builder = GraphBuilder()
+    graph = builder.build(
+        list(builder.add_many("eigh", [builder.input(TensorSpec("float32", (30, 30)))]))
+    )
+    matrix = A[:30] + A[:30].T
+    outputs = [np.array(one) for one in interpret(graph, [matrix])]
+    outputs[1][-1] += np.float32(off)
+
+    def load(resident: Resident) -> None:
+        residents.inputs.view(resident.slot)[:] = matrix.tobytes()
+
+    held = residents.acquire("a", matrix.nbytes, load)
+    slots = []
+    for one in outputs:
+        slots.append(residents.output(one.nbytes))
+        residents.outputs.view(slots[-1])[:] = one.tobytes()
+    targets = tuple(
+        result_of(tmp_path, f"{number}.npy", "float32", one.shape)
+        for number, one in enumerate(outputs)
+    )
+    item: Compute = compute_item("t", graph, (region_of(tmp_path, "a", matrix),), targets)
+    job = Job(item, graph, None, (held,), tuple(slots))
+    reply = Finisher(residents, BlobStore(tmp_path / "store")).finish(
+        job, Outcome(Done(1, 0.5, 100), READY)
+    )
+    assert isinstance(reply, Computed)
+    assert (reply.verified, reply.code) == ((False, "product_mismatch") if off else (True, ""))
+    assert reply.output_blobs == tuple(blob_hash(one.tobytes()) for one in outputs)
+    for target, one in zip(targets, outputs, strict=True):
+        np.testing.assert_array_equal(load_file(target.array), np.zeros_like(one) if off else one)
 
 
 def test_the_validator_tells_and_uses_what_it_measured(
