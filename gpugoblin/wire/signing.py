@@ -16,6 +16,7 @@ import secrets
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from typing import Final
 
 import msgspec
@@ -69,6 +70,8 @@ FORMS: Final[dict[str, re.Pattern[str]]] = {
     SIGNATURE_HEADER: re.compile(r"[0-9a-f]{128}", re.ASCII),
 }
 """The one spelling of each header's value."""
+
+_LOWER: Final = {name: name.lower() for name in HEADERS}
 
 NonceSeen = Callable[[bytes, bytes, float], bool]
 """`(public_key, nonce, until_s)`: remembers the pair until then; True when it was there already."""
@@ -203,9 +206,9 @@ def utc(moment_s: float) -> str:
 
 
 def _header(headers: Mapping[str, str], name: str) -> str:
-    value = headers.get(name)
+    value = headers.get(_LOWER[name])
     if value is None:
-        value = headers.get(name.lower())
+        value = headers.get(name)
     if value is None:
         raise WireError("signature_missing", header=name)
     if FORMS[name].fullmatch(value) is None:
@@ -231,14 +234,20 @@ def _digest(domain: str, parts: Iterable[bytes]) -> bytes:
 
 
 def _is_signed(public_key: bytes, signature: bytes, signed: bytes) -> bool:
+    if len(signature) != SIGNATURE_BYTES or len(public_key) != PUBLIC_KEY_BYTES:
+        return False
+    opens, refusal = _sodium()
+    try:
+        opens(signature + signed, public_key)
+    except refusal:
+        return False
+    return True
+
+
+@cache
+def _sodium() -> tuple[Callable[[bytes, bytes], bytes], type[Exception]]:
     # Loaded by those who check: an agent only signs, and libsodium takes a MiB.
     from nacl.bindings import crypto_sign_open
     from nacl.exceptions import BadSignatureError
 
-    if len(signature) != SIGNATURE_BYTES or len(public_key) != PUBLIC_KEY_BYTES:
-        return False
-    try:
-        crypto_sign_open(signature + signed, public_key)
-    except BadSignatureError:
-        return False
-    return True
+    return crypto_sign_open, BadSignatureError
