@@ -206,7 +206,7 @@ def test_status_deltas_settings_and_doctor(scene: Scene) -> None:
             assert all(finding.is_well for finding in report.findings)
             probes = {"idle", "play", "power", "network", "load", "cards"}
             assert {finding.subject for finding in report.findings} == {
-                "enrolment", "sandbox", "coordinator", "clock", "disk",
+                "host", "enrolment", "sandbox", "coordinator", "clock", "disk",
                 *(f"probe_{name}" for name in probes),
             }  # fmt: skip
 
