@@ -10,7 +10,9 @@ from collections.abc import Sequence
 from types import TracebackType
 
 import numpy as np
+from msgspec import convert
 
+from app.engine.protocol import NumericClass
 from app.host.engine import Engine
 from app.host.spec import Died, Done, EngineTask, Failed, HostSpec, Refused
 from app.sandbox.plain import installed_runtime
@@ -68,7 +70,7 @@ class RealEngine:
                     tuple(read),
                     tuple(written),
                     predicted_s=20.0,
-                    numeric_class="exact" if numeric_class == "exact" else "float32",
+                    numeric_class=convert(numeric_class, NumericClass),
                 )
             )
             self.until_done(task)
