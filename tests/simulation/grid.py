@@ -35,7 +35,7 @@ from server_stub.coordinator.store import SqliteTransaction, Value
 from tests.helpers.coordinator import START_S, Desk, card, settings
 from tests.simulation.world import Killed
 
-__all__ = ["Grid", "Machine", "Office"]
+__all__ = ["Book", "Grid", "Machine", "Office"]
 
 T = TypeVar("T")
 
@@ -58,6 +58,16 @@ class Fragile(SqliteTransaction):
     def rows(self, sql: str, *values: Value) -> list[Any]:
         self._strike()
         return super().rows(sql, *values)
+
+
+@dataclass
+class Book:
+    """What the invariants have read of the ledger so far: up to which row, and its sums."""
+
+    row: int = 0
+    looks: int = 0
+    balances: Counter[str] = field(default_factory=Counter)
+    days: Counter[tuple[str, int]] = field(default_factory=Counter)
 
 
 @dataclass
@@ -108,6 +118,7 @@ class Grid:
         self.verified: dict[str, tuple[str, str, int]] = {}
         self.accepted: Counter[tuple[bytes, bytes]] = Counter()
         self.waiting: list[tuple[Machine, Asked]] = []
+        self.book = Book()
         self.seen: dict[str, float] = {}
         self.returned: dict[str, float] = {}
         desk = Desk(SqliteTransaction(self.connection), seed=seed)

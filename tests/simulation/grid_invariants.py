@@ -10,6 +10,9 @@ from tests.simulation.grid import Grid
 
 __all__ = ["check", "everything_is_booked"]
 
+WHOLE_EVERY = 50
+"""Looks after which the whole ledger is read again."""
+
 
 def check(grid: Grid) -> None:
     """Raises AssertionError naming the invariant that broke."""
@@ -24,10 +27,48 @@ def _all(grid: Grid, statement: str, *values: object) -> list[tuple[object, ...]
 
 
 def _nonces(grid: Grid) -> None:
-    assert all(count == 1 for count in grid.accepted.values()), "a request counts twice"
+    assert grid.accepted.total() == len(grid.accepted), "a request counts twice"
 
 
 def _credits(grid: Grid) -> None:
+    """Reads what is new: the four tables only grow (triggers, see `schema`). The sums are compared
+    each time, and everything is read again now and then, and at the end (`_whole_ledger`)."""
+    book = grid.book
+    book.looks += 1
+    if book.looks % WHOLE_EVERY == 0:
+        _whole_ledger(grid)
+    new = _all(
+        grid,
+        "SELECT receipt.rowid, receipt, account.name, entry.lab, day, holder, micro_units,"
+        " account.account FROM receipt LEFT JOIN entry USING (receipt)"
+        " LEFT JOIN posting USING (entry)"
+        " LEFT JOIN account ON account.account = entry.account WHERE receipt.rowid > ?"
+        " ORDER BY receipt.rowid, micro_units",
+        book.row,
+    )
+    assert len(new) % 2 == 0, "a receipt is not one entry with two postings"
+    for taken, given in zip(new[::2], new[1::2], strict=True):
+        row, receipt, owner, lab, day, holder, micro, account = given
+        assert taken[1] == receipt, "a receipt is not one entry with two postings"
+        assert (taken[5], holder) == (f"lab:{lab}", f"account:{account}"), "a posting is another's"
+        assert taken[6] == -int(str(micro)), "an entry does not sum to zero"
+        assert grid.verified[str(receipt)] == (owner, lab, micro), (
+            "a credit is not what was verified"
+        )
+        book.row = int(str(row))
+        for name, change in ((str(taken[5]), taken[6]), (str(holder), micro)):
+            book.balances[name] += int(str(change))
+        book.days[str(lab), int(str(day))] += int(str(micro))
+    balances = {str(holder): micro for holder, micro in _all(grid, "SELECT * FROM balance")}
+    assert balances == book.balances, "a balance is not the sum of its postings"
+    days = {
+        (str(lab), int(str(day))): micro
+        for lab, day, micro in _all(grid, "SELECT lab, day, micro_units FROM lab_day")
+    }
+    assert days == book.days, "a lab's day is not the sum of its receipts"
+
+
+def _whole_ledger(grid: Grid) -> None:
     assert audit_ledger(SqliteTransaction(grid.connection)) == [], "the ledger does not sum to zero"
     broken = _all(
         grid,
@@ -102,6 +143,7 @@ def _counts(grid: Grid) -> None:
 def everything_is_booked(grid: Grid) -> None:
     """After the world has healed: each receipt that any lab made is booked, to the unit."""
     assert not any(office.outbox for office in grid.offices), "a lab still has receipts"
+    _whole_ledger(grid)
     booked = {
         str(receipt): (owner, lab, micro)
         for receipt, owner, lab, micro in _all(
