@@ -240,9 +240,16 @@ def _json_of(kind: type[Struct]) -> dict[str, Any]:
     }  # fmt: skip
 
 
+_BASE64: Final = {44: "^[A-Za-z0-9+/]{43}=$", 88: "^[A-Za-z0-9+/]{86}==$"}
+"""Keys and signatures by their length in base64: of 32 and of 64 bytes, padded. The length alone
+admits other numbers of bytes, and the keyword `contentEncoding` forbids no letter."""
+
+
 def _spelled(schema: Any) -> Any:
-    """Patterns as ECMA 262 writes them: `\\A` and `\\Z` are Python's."""
+    """Patterns as ECMA 262 writes them (`\\A` and `\\Z` are Python's), and bytes with one."""
     if isinstance(schema, dict):
+        if schema.get("contentEncoding") == "base64":
+            return {**schema, "pattern": _BASE64[schema["maxLength"]]}
         return {
             key: value.replace(r"\A", "^").replace(r"\Z", "$")
             if key == "pattern" and isinstance(value, str)

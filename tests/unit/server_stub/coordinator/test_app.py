@@ -218,7 +218,7 @@ def test_a_store_that_fails(front: Front, monkeypatch: pytest.MonkeyPatch) -> No
 def test_every_handler_has_its_route() -> None:
     assert set(MESSAGE_ROUTES) == {
         "/v1/enrol/start", "/v1/enrol/poll", "/v1/enrol/mail", "/v1/enrol/code",
-        "/v1/contact", "/v1/node/demand", "/v1/node/receipts",
+        "/v1/contact", "/v1/account/machines", "/v1/node/demand", "/v1/node/receipts",
     }  # fmt: skip
     assert MESSAGE_ROUTES[PATH] == (EnrolStart, enrol.start)
     assert status_of(CoordinatorError("device_unknown")) == 403

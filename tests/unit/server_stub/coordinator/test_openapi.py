@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -75,6 +77,10 @@ def test_bounds_of_the_messages_stand_in_the_schemas() -> None:
     assert contact["required"] == ["cards"]
     assert contact["properties"]["cards"]["maxItems"] == 64
     poll = DOCUMENT["components"]["schemas"]["EnrolPoll"]["properties"]["enrolment"]
+    key = DOCUMENT["components"]["schemas"]["EnrolStart"]["properties"]["public_key"]
+    assert re.fullmatch(key["pattern"], base64.b64encode(bytes(32)).decode())
+    for size in (31, 33):
+        assert not re.fullmatch(key["pattern"], base64.b64encode(bytes(size)).decode())
     assert (poll["pattern"], poll["maxLength"]) == ("^[a-z]{1,12}_[a-z2-7]{1,26}$", 40)
 
 
