@@ -30,6 +30,7 @@ from app.main import listens_at
 from app.ui.firstrun.progress import DONE, Progress
 from app.ui.notify import Budget
 from app.ui.program import Program, Setup
+from gpugoblin.units import MIB
 from tests.helpers.looks import dark_palette, settle
 from tests.helpers.network import Network
 from tests.helpers.served_agent import ServedAgent
@@ -38,7 +39,10 @@ DOCS = Path(__file__).resolve().parent.parent / "docs" / "contributor"
 PICTURES = (("now", "light"), ("when", "light"))
 RECORDED = (("history", "dark"),)
 SIDE = 6000
+SMALL = {"grid_slot_bytes": 16 * MIB}
+"""Tasks that are done in a second, so that the pictures show some."""
 WORK_S = 60.0
+LEAST_DONE = 3
 STEP = 2
 WIDTH, HEIGHT = 900, 640
 
@@ -50,10 +54,10 @@ def main() -> int:
     application.setStyle("Fusion")
     with tempfile.TemporaryDirectory(prefix="gg-") as base:
         root = Path(base)
-        with Network(root / "network", {"desk": "ann"}, lab_name="tides") as network:
+        with Network(root / "network", {"desk": "ann"}, node=SMALL, lab_name="tides") as network:
             directory = listens_at(network.root / "desk.toml")
             with working(network):
-                take(application, directory, root, folder, PICTURES)
+                take(application, directory, root, folder, PICTURES, LEAST_DONE)
         with ServedAgent("desktop", root / "control") as served:
             for number in range(1, STEP + 1):
                 served.step(number)
@@ -67,8 +71,10 @@ def take(
     base: Path,
     folder: Path,
     pictures: tuple[tuple[str, str], ...],
+    least_done: int = 0,
 ) -> None:
-    """Takes pictures of the window before the agent of a control directory."""
+    """Takes pictures of the window before the agent of a control directory, once a card of it
+    computes and has done so many tasks."""
     progress = Progress(base / "first-run")
     progress.keep(DONE)
     setup = Setup(directory, None, False, "gpugoblin app", progress, Budget(base / "told"))
@@ -78,7 +84,7 @@ def take(
     window.resize(WIDTH, HEIGHT)
     end_s = time.monotonic() + WORK_S
     while not any(
-        isinstance(one, CardItem) and one.done > 0 and one.doing == "computing"
+        isinstance(one, CardItem) and one.done >= least_done and one.doing == "computing"
         for one in program.link.items.values()
     ):
         settle(application, 0.05)

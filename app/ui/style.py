@@ -1,15 +1,18 @@
 """The look of the window: sizes and spaces; colours are the desktop's own.
 
-Owns: the one style sheet. Must not: name a colour that does not follow light and dark.
+Owns: the one style sheet, and putting it on again when the desktop turns light or dark: what a
+style sheet has resolved once keeps the old colours. Must not: name a colour that does not follow
+light and dark.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from PySide6.QtWidgets import QWidget
+from PySide6.QtCore import QEvent, QObject, QTimer
+from PySide6.QtWidgets import QApplication, QWidget
 
-__all__ = ["STYLE", "fit"]
+__all__ = ["STYLE", "dress", "fit"]
 
 FRAME_PX: Final = 40
 """What a desktop puts around a window: its title and its borders."""
@@ -35,6 +38,33 @@ QListWidget#sidebar::item:selected {
 }
 QPushButton, QToolButton { padding: 5px 14px; }
 """
+
+
+def dress(window: QWidget) -> None:
+    """Gives a window the style, in the desktop's colours of every moment."""
+    window.setStyleSheet(STYLE)
+    _Follower(window)
+
+
+class _Follower(QObject):
+    """Looks after one window, which owns it."""
+
+    def __init__(self, window: QWidget) -> None:
+        super().__init__(window)
+        self._window = window
+        self._seen = QApplication.palette().cacheKey()
+        window.installEventFilter(self)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        kinds = (QEvent.Type.PaletteChange, QEvent.Type.ApplicationPaletteChange)
+        if event.type() in kinds and QApplication.palette().cacheKey() != self._seen:
+            self._seen = QApplication.palette().cacheKey()
+            QTimer.singleShot(0, self, self._again)  # once, after everybody has heard it
+        return False
+
+    def _again(self) -> None:
+        self._window.setStyleSheet("")
+        self._window.setStyleSheet(STYLE)
 
 
 def fit(window: QWidget, width: int, height: int) -> None:

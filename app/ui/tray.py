@@ -49,6 +49,7 @@ class Tray(QObject):
         self._away = _("The agent starts.")
         self._icon: QSystemTrayIcon | None = None
         self._menu = QMenu()
+        self._below: list[QMenu] = []
         self._shape: tuple[object, ...] = ()
         self._timer = QTimer(self)
         self._timer.setInterval(LOOK_MS)
@@ -116,6 +117,9 @@ class Tray(QObject):
     def _fill(self, view: Overview, cards: list[CardItem]) -> None:
         menu = self._menu
         menu.clear()
+        for below in self._below:  # clearing takes them out and leaves them alive
+            below.deleteLater()
+        self._below.clear()
         head = QAction(view.title, menu)
         head.setEnabled(False)
         menu.addAction(head)
@@ -136,6 +140,7 @@ class Tray(QObject):
     def _add_card(self, menu: QMenu, card: CardItem) -> None:
         view = card_view(card, time.time())
         below = menu.addMenu(icons.icon(view.state), view.name)
+        self._below.append(below)
         if view.is_paused:
             self._add(below, _("Resume"), lambda: self._actions.resume(card.card))
         else:

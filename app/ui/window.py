@@ -36,7 +36,7 @@ from app.ui.pages.page import Context, Page
 from app.ui.pages.privacy import PrivacyPage
 from app.ui.pages.settings import HOW_MUCH, SettingsPage
 from app.ui.pages.when import WhenPage
-from app.ui.style import STYLE, fit
+from app.ui.style import dress, fit
 
 __all__ = ["PAGE_NAMES", "Window"]
 
@@ -63,7 +63,7 @@ class Window(QMainWindow):
         super().__init__()
         self.setWindowTitle("gpugoblin")
         self.setObjectName("window")
-        self.setStyleSheet(STYLE)
+        dress(self)
         self._context = context
         self._items: Mapping[str, Item] = {}
         self._away = ""

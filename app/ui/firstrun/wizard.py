@@ -30,7 +30,7 @@ from app.ui.firstrun.progress import DONE, STEPS, Progress
 from app.ui.firstrun.step import Step
 from app.ui.firstrun.steps import PrivacyStep, ProfileStep, StartStep, WelcomeStep
 from app.ui.pages.page import Context
-from app.ui.style import STYLE, fit
+from app.ui.style import dress, fit
 
 __all__ = ["Wizard"]
 
@@ -49,7 +49,7 @@ class Wizard(QWidget):
         self.setObjectName("firstRun")
         self.setWindowTitle(_("Setting up gpugoblin"))
         self.setWindowIcon(icons.icon("setup"))
-        self.setStyleSheet(STYLE)
+        dress(self)
         self._progress = progress
         self._items: Mapping[str, Item] = {}
         self.steps: dict[str, Step] = {

@@ -66,6 +66,14 @@ def test_one_card_has_a_menu_of_its_own(tray: Tray, context: Context, until: Unt
     until(paused)
 
 
+def test_menus_that_were_are_gone(tray: Tray, context: Context, until: Until) -> None:
+    items = dict(context.link.items)
+    for _ in range(20):
+        tray.show({}, "No agent listens.")
+        tray.show(items)
+    until(lambda: len(tray.menu.findChildren(QMenu)) == 2)
+
+
 def test_without_an_agent_the_window_and_quit_are_left(tray: Tray, opened: list[str]) -> None:
     tray.show({}, "No agent listens.")
     assert texts(tray.menu) == ["Not connected to the agent", "Open gpugoblin", "Quit"]
