@@ -297,7 +297,7 @@ def test_a_coordinator_that_is_away(network: Network, session: Session) -> None:
 
 
 WRONGS = [
-    pytest.param("no-bubblewrap", "sudo apt install bubblewrap", True, id="no-bubblewrap"),
+    pytest.param("no-bubblewrap", "apt install bubblewrap", True, id="no-bubblewrap"),
     pytest.param(
         "no-namespaces", "user.max_user_namespaces", True, id="no-namespaces", marks=ROOT_ONLY
     ),
