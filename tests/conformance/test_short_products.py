@@ -19,19 +19,19 @@ BACKENDS = [
     pytest.param(VULKAN, id="vulkan"),
     *([] if NO_CUDA else [pytest.param(CUDA, id="cuda")]),
 ]
-SIZES = [
-    (64, 64, 64),
-    (65, 72, 40),
-    (128, 256, 32),
-    (33, 40, 136),
-    (50, 50, 50),
+LAYOUTS = [(False, False), (True, False), (False, True), (True, True)]
+CASES = [
+    *[("bfloat16", across, (65, 72, 40)) for across in LAYOUTS],
+    *[("float16", across, (48, 48, 64)) for across in LAYOUTS],
+    ("bfloat16", (False, True), (144, 48, 32)),
+    ("float16", (True, False), (40, 33, 136)),
+    ("bfloat16", (False, False), (50, 50, 50)),
 ]
+"""Fewer than 64 rows, columns or whole turns: large tiles take software cards long to compile."""
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("form", ["float16", "bfloat16"])
-@pytest.mark.parametrize("across", [(False, False), (True, False), (False, True), (True, True)])
-@pytest.mark.parametrize("sizes", SIZES)
+@pytest.mark.parametrize(("form", "across", "sizes"), CASES)
 def test_product(
     backend: Child, form: str, across: tuple[bool, bool], sizes: tuple[int, int, int]
 ) -> None:
@@ -40,7 +40,7 @@ def test_product(
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_batches(backend: Child) -> None:
-    require_product(backend, "bfloat16", (False, True), (72, 64, 64), (2, 3))
+    require_product(backend, "bfloat16", (False, True), (72, 48, 64), (2, 3))
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
