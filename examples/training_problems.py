@@ -9,6 +9,7 @@ import math
 import pydoc_data.topics
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -18,7 +19,7 @@ from torch import nn
 
 import gpugoblin as gg
 
-__all__ = ["PROBLEMS", "Problem"]
+__all__ = ["LARGE", "LARGE_MEMORY_BYTES", "PROBLEMS", "Problem"]
 
 
 @dataclass(frozen=True)
@@ -68,9 +69,9 @@ class RowTransformer(nn.Module):  # type: ignore[misc, name-defined, unused-igno
         return self.head(self.encoder(rows).mean(1))
 
 
-def transformer() -> Problem:
+def transformer(width: int = 32, layers: int = 2) -> Problem:
     """A transformer classifier on the digits."""
-    return Problem(RowTransformer(), F.cross_entropy, _digits(), gg.AdamW(1e-3))
+    return Problem(RowTransformer(width, layers), F.cross_entropy, _digits(), gg.AdamW(1e-3))
 
 
 class TextModel(nn.Module):  # type: ignore[misc, name-defined, unused-ignore]
@@ -110,7 +111,7 @@ class Block(nn.Module):  # type: ignore[misc, name-defined, unused-ignore]
         return hidden + self.narrow(F.gelu(self.widen(self.between(hidden))))
 
 
-def text() -> Problem:
+def text(width: int = 48, layers: int = 2) -> Problem:
     """A character language model on the documentation that ships with Python."""
     whole = "\n".join(topic for _, topic in sorted(pydoc_data.topics.topics.items()))
     letters = sorted(set(whole))
@@ -123,7 +124,8 @@ def text() -> Problem:
         scores = model(part[:, :-1])
         return F.cross_entropy(scores.reshape(-1, scores.shape[-1]), part[:, 1:].reshape(-1))
 
-    return Problem(TextModel(len(letters), length), loss, (rows,), gg.AdamW(1e-3), 32, 16)
+    model = TextModel(len(letters), length, width, layers)
+    return Problem(model, loss, (rows,), gg.AdamW(1e-3), 32, 16)
 
 
 def physics() -> Problem:
@@ -177,7 +179,7 @@ class SmallUNet(nn.Module):  # type: ignore[misc, name-defined, unused-ignore]
         return self.last(torch.cat([wide, self.up(deep)], 1))
 
 
-def diffusion() -> Problem:
+def diffusion(width: int = 16) -> Problem:
     """A diffusion U-Net on the digits: how much noise is in an image? The noise is data, so that
     PyTorch sees the same."""
     images, _ = _digits()
@@ -190,7 +192,7 @@ def diffusion() -> Problem:
         mixed = angle.cos() * image + angle.sin() * noise
         return F.mse_loss(model(mixed, level), noise)
 
-    return Problem(SmallUNet(), loss, (images, level, noise), gg.AdamW(2e-3))
+    return Problem(SmallUNet(width), loss, (images, level, noise), gg.AdamW(2e-3))
 
 
 def graph() -> Problem:
@@ -225,3 +227,13 @@ PROBLEMS: Final[dict[str, Callable[[], Problem]]] = {
     "diffusion": diffusion,
     "graph": graph,
 }
+
+LARGE: Final[dict[str, Callable[[], Problem]]] = {
+    "transformer": partial(transformer, 640, 8),
+    "text": partial(text, 384, 8),
+    "diffusion": partial(diffusion, 288),
+}
+"""The same, so large that no task of `LARGE_MEMORY_BYTES` can hold a step of them: they are cut
+into stages."""
+
+LARGE_MEMORY_BYTES: Final = 64 * 2**20

@@ -175,6 +175,47 @@ def test_the_examples_follow_pytorch(lab: Session, name: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("name", ["transformer", "text", "diffusion"])
+def test_examples_that_no_engine_can_hold(
+    name: str, short_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A step of all of it is more than a task may take: in stages, the curve is PyTorch's."""
+    from examples.training_problems import LARGE, LARGE_MEMORY_BYTES
+    from gpugoblin.client.train_model import _takes_model
+
+    monkeypatch.setenv("GPUGOBLIN_CONFIG", str(short_path / "none.toml"))
+    torch.manual_seed(0)
+    problem = LARGE[name]()
+    with gg.connect(
+        "local", state_dir=short_path / "s", memory_bytes=LARGE_MEMORY_BYTES
+    ) as session:
+        # Descent: Adam divides by the size of a gradient, next to nothing as that may be.
+        run = gg.train(
+            problem.model, loss=problem.loss, data=problem.data, optimizer=gg.SGD(0.05), steps=2,
+            batch=8, micro_batch=4, name=name,
+        )  # fmt: skip
+        found = run.training()
+        assert found.stages > 1
+        assert found.job.plan.memory_bound_bytes <= LARGE_MEMORY_BYTES
+        run.wait(timeout=200)
+        session.stop_node()
+        optimizer = torch.optim.SGD(problem.model.parameters(), lr=0.05)
+        order = Order(len(problem.data[0]), 8, 0)
+        for step in range(2):
+            rows = list(order.rows(step, 0, 8))
+            batch = [torch.from_numpy(np.asarray(one)[rows]) for one in problem.data]
+            if _takes_model(problem.loss):
+                loss = problem.loss(problem.model, *batch)
+            else:
+                loss = problem.loss(problem.model(*batch[:-1]), batch[-1])
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            assert run.losses[step] == pytest.approx(loss.item(), rel=1e-5)
+
+
+@pytest.mark.slow
 def test_a_model_that_no_engine_can_hold(short_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """36 MiB of weights, as much of gradients, an engine of 64 MiB: the curve is PyTorch's."""
     monkeypatch.setenv("GPUGOBLIN_CONFIG", str(short_path / "none.toml"))
