@@ -69,6 +69,10 @@ _TORCH: dict[str, ErrorCode] = {
         what="Capturing a PyTorch program needs torch, which cannot be imported: {reason}.",
         next_step="Install it: pip install 'gpugoblin[capture]'.",
     ),
+    "torch_unknown": ErrorCode(
+        what="Capture does not know this PyTorch, {version}: {reason}.",
+        next_step="Install the version that this gpugoblin was tested with, torch 2.13.",
+    ),
     "torch_input_refused": ErrorCode(
         what="{subject} cannot be part of a graph: {reason}.",
         next_step="Convert it to a dtype of the catalog and replace NaN, then capture again.",

@@ -6,12 +6,13 @@ are compared with this. Must not: grow special cases.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 import numpy as np
 
 from gpugoblin.catalog import registry
-from gpugoblin.catalog.spec import DTYPES, Array, TensorSpec
+from gpugoblin.catalog.spec import DTYPES, Array, Reference, TensorSpec
 from gpugoblin.catalog.widening import widen
 from gpugoblin.errors import GraphError
 from gpugoblin.graph.check import check
@@ -20,10 +21,15 @@ from gpugoblin.graph.ir import Graph, Node
 __all__ = ["interpret", "interpret_wide", "last_uses", "require_inputs", "run_nodes"]
 
 
-def interpret(graph: Graph, inputs: Sequence[Array]) -> tuple[Array, ...]:
+def interpret(
+    graph: Graph, inputs: Sequence[Array], others: Mapping[str, Reference] = MappingProxyType({})
+) -> tuple[Array, ...]:
     """The outputs of the graph on `inputs`: C-contiguous, in the declared dtypes and shapes.
 
     Floating operators compute in float64 and round their results to their dtypes.
+
+    Args:
+        others: what computes the operators of these names in the place of their references.
 
     Raises:
         GraphError: as `check`; graph_inputs_mismatch; index_out_of_range.
@@ -31,7 +37,7 @@ def interpret(graph: Graph, inputs: Sequence[Array]) -> tuple[Array, ...]:
     check(graph)
     require_inputs(graph, inputs)
     values: dict[int, Array] = {}
-    for _ in run_nodes(graph, inputs, values):
+    for _ in run_nodes(graph, inputs, values, others=others):
         pass
     return tuple(np.array(values[value], order="C") for value in graph.outputs)
 
@@ -80,7 +86,12 @@ def require_inputs(graph: Graph, inputs: Sequence[Array]) -> None:
 
 
 def run_nodes(
-    graph: Graph, inputs: Sequence[Array], values: dict[int, Array], *, wide: bool = False
+    graph: Graph,
+    inputs: Sequence[Array],
+    values: dict[int, Array],
+    *,
+    wide: bool = False,
+    others: Mapping[str, Reference] = MappingProxyType({}),
 ) -> Iterator[tuple[int, Node]]:
     """Runs the nodes one by one into `values`; yields each (first value, node) once it has run.
 
@@ -89,6 +100,7 @@ def run_nodes(
 
     Args:
         wide: keep float32 values in float64.
+        others: as for `interpret`.
     """
 
     def kept(array: Array, spec: TensorSpec) -> Array:
@@ -104,7 +116,8 @@ def run_nodes(
     for step, (first, node) in enumerate(graph.numbered_nodes()):
         operator = registry.get(node.operator, node.version)
         operands = [values[value] for value in node.inputs]
-        for output, result in enumerate(operator.reference(operands, node.attrs)):
+        run = others.get(node.operator, operator.reference)
+        for output, result in enumerate(run(operands, node.attrs)):
             values[first + output] = kept(result, node.outputs[output])
         yield first, node
         for value in (*node.inputs, *range(first, first + len(node.outputs))):

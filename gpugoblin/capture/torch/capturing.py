@@ -14,6 +14,7 @@ import msgspec
 from gpugoblin.capture.torch.batching import batched
 from gpugoblin.capture.torch.handover import Refusal, read_capture, refusal, write_capture
 from gpugoblin.capture.torch.isolation import isolated
+from gpugoblin.capture.torch.known import require_known_torch
 from gpugoblin.capture.torch.ladder import Climbed, climb, most_telling, step_up
 from gpugoblin.capture.torch.library import load_torch, load_tracers
 from gpugoblin.capture.torch.program import Captured, weights_of
@@ -48,8 +49,8 @@ def capture(
     Raises:
         CaptureError: `operator_missing`, `operator_refused`, `branch_on_data`,
             `program_too_large`, `batch_refused`, `torch_input_refused`, `capture_differs`,
-            `capture_failed`, with the line of the program; `torch_missing`, `capture_needs_fork`,
-            `capture_died`.
+            `capture_failed`, with the line of the program; `torch_missing`, `torch_unknown`,
+            `capture_needs_fork`, `capture_died`.
     """
     load_torch()
     program = make_program(subject, tuple(args), kwargs)
@@ -71,8 +72,9 @@ def run_apart(
     wished. Every rung has a child of its own, as a trace that fails spoils those after it.
 
     Raises:
-        CaptureError: `capture_needs_fork`, `capture_died`.
+        CaptureError: `torch_unknown`, `capture_needs_fork`, `capture_died`.
     """
+    require_known_torch()
     if not isolate:
         try:
             return then(climb(program))

@@ -15,12 +15,12 @@ import msgspec
 import numpy as np
 
 from gpugoblin.capture.torch.capturing import run_apart
-from gpugoblin.capture.torch.compare import TOLERANCE, difference
+from gpugoblin.capture.torch.compare import TOLERANCE, difference, run_graph
 from gpugoblin.capture.torch.gradients import GradientErrors, Run, compare_gradients
 from gpugoblin.capture.torch.ladder import Climbed
 from gpugoblin.capture.torch.library import load_torch
 from gpugoblin.capture.torch.refusals import refusal_of
-from gpugoblin.capture.torch.running import double_values
+from gpugoblin.capture.torch.running import double_values, tensors_of
 from gpugoblin.capture.torch.signs import needs_signs
 from gpugoblin.capture.torch.wrapping import Program, make_program
 from gpugoblin.catalog.registry import catalog_hash
@@ -202,6 +202,7 @@ def _wide_error(program: Program, found: Climbed) -> float | None:
     wide = double_values(program, signs=needs_signs(found.lowered.graph))
     if wide is None:
         return None
-    gaps = [difference(np.asarray(one), two) for one, two in zip(found.values, wide, strict=True)]
+    values = run_graph(found.lowered, tensors_of(program))
+    gaps = [difference(np.asarray(one), two) for one, two in zip(values, wide, strict=True)]
     finite = [gap for gap in gaps if np.isfinite(gap)]
     return max(finite, default=0.0)

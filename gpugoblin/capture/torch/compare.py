@@ -13,7 +13,9 @@ import numpy as np
 
 from gpugoblin.capture.torch.library import numpy_of
 from gpugoblin.capture.torch.lowering import Input, LoweredGraph
-from gpugoblin.catalog.spec import DTYPES, Array, TensorSpec
+from gpugoblin.catalog import registry
+from gpugoblin.catalog.rules import ints_attribute
+from gpugoblin.catalog.spec import DTYPES, Array, Attributes, Reference, TensorSpec
 from gpugoblin.graph.interpret import interpret
 
 __all__ = ["TOLERANCE", "difference", "graph_inputs", "joined", "run_graph"]
@@ -40,10 +42,34 @@ def graph_inputs(
     return found
 
 
-def run_graph(lowered: LoweredGraph, tensors: dict[tuple[str, str], Any]) -> list[Array]:
-    """The program's results by the reference interpreter, complex ones joined."""
+def run_graph(
+    lowered: LoweredGraph, tensors: dict[tuple[str, str], Any], *, quick: bool = False
+) -> list[Array]:
+    """The program's results by the reference interpreter, complex ones joined.
+
+    Args:
+        quick: products of float32 are made in float32, as eager makes them, and permuted arrays are
+            views. A large weight is then neither widened nor copied, which is most of the time.
+    """
     arrays = graph_inputs(lowered.inputs, lowered.graph.inputs, tensors)
-    return joined(interpret(lowered.graph, arrays), lowered.outputs)
+    found = interpret(lowered.graph, arrays, _QUICK if quick else {})
+    return joined(found, lowered.outputs)
+
+
+def _product(inputs: Sequence[Array], attributes: Attributes) -> tuple[Array, ...]:
+    if inputs[0].dtype != np.float32:
+        return registry.get("matmul", 1).reference(inputs, attributes)
+    turned = (attributes["transpose_a"], attributes["transpose_b"])
+    a, b = (np.swapaxes(one, -1, -2) if t else one for one, t in zip(inputs, turned, strict=True))
+    with np.errstate(all="ignore"):
+        return (np.matmul(a, b),)
+
+
+def _permuted(inputs: Sequence[Array], attributes: Attributes) -> tuple[Array, ...]:
+    return (np.transpose(inputs[0], ints_attribute(attributes, "axes")),)
+
+
+_QUICK: Final[dict[str, Reference]] = {"matmul": _product, "permute": _permuted}
 
 
 def joined(arrays: Sequence[Array], counts: Sequence[int]) -> list[Array]:

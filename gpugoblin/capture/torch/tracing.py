@@ -7,6 +7,7 @@ not: lower anything, or run outside the child process: a trace that fails leaves
 from __future__ import annotations
 
 import contextlib
+import operator as python_operator
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -98,11 +99,29 @@ def _more(graph: Any, apart: Apart) -> dict[Any, Callable[..., Any]]:
     }
 
 
+def _is_said(graph: Any, apart: Apart) -> bool:
+    """Whether the lowering table takes every operator of a trace as it is, and none writes to an
+    operand: then decompositions would trace it a second time, to the same graph."""
+    torch = load_torch()
+    for node in graph.nodes:
+        if node.op == "call_function" and node.target is not python_operator.getitem:
+            plain = isinstance(node.target, torch._ops.OpOverload)
+            if not plain or node.target.namespace != "aten" or node.target._schema.is_mutable:
+                return False
+            if not _kept(node.target, apart):
+                return False
+        elif node.op not in ("call_function", "placeholder", "output"):
+            return False
+    return True
+
+
 def _export(program: Program, apart: Apart, *, strict: bool) -> Traced:
     torch = load_torch()
     with _as_eager_knows():
         exported = _exported(program, strict)
     _without_gradients(exported)
+    if _is_said(exported.graph, apart):
+        return _of_export(program, exported)
     with torch.no_grad():
         exported = exported.run_decompositions(_table(apart))
         for _ in range(3):

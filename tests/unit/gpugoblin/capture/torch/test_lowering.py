@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gpugoblin.capture.torch.compare import run_graph
+from gpugoblin.capture.torch.compare import difference, run_graph
 from gpugoblin.capture.torch.lowering import lower_trace
 from gpugoblin.capture.torch.tracing import Slot, Traced
 from gpugoblin.errors import CaptureError
@@ -58,3 +58,22 @@ def test_what_neither_form_has_a_rule_for_is_named() -> None:
         lower_trace(traced([numbers(4, 4)], (torch.ops.aten.nextafter_.default, (0, 0))))
     assert caught.value.code == "operator_missing"
     assert caught.value.fields["operator"] == "aten.nextafter_.default"
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
+def test_a_quick_run_gives_what_the_reference_gives(dtype: str) -> None:
+    aten = torch.ops.aten
+    kind = getattr(torch, dtype)
+    x, y = (10 * numbers(5, 7)).to(kind), (10 * numbers(5, 7, seed=1)).to(kind)
+    found = lower_trace(traced(
+        [x, y],
+        (aten.permute.default, (0, (1, 0))),  # 2
+        (aten.mm.default, (2, 1)),  # 3
+        (aten.permute.default, (3, (1, 0))),
+    ))  # fmt: skip
+    tensors = {("argument", f"x{place}"): one for place, one in enumerate((x, y))}
+    (plain,), (quick,) = (run_graph(found, tensors, quick=one) for one in (False, True))
+    assert (quick.dtype, quick.shape) == (plain.dtype, plain.shape)
+    gap = difference(quick, plain)
+    assert gap < 1e-6 if dtype == "float32" else gap == 0
+    assert difference(plain, (x.T @ y).T.contiguous().numpy()) < 1e-6

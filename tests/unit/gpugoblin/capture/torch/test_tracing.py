@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -45,4 +47,54 @@ def test_a_rung_gives_the_program(rung: int) -> None:
     load_tracers()
     names, gap = msgspec.json.decode(isolated(lambda: quietly(work), "rung", 60.0))
     assert names == ["layer.bias", "layer.weight", "norm.bias", "norm.weight"]
+    assert gap < 1e-6
+
+
+class Plain(torch.nn.Module):  # type: ignore[misc, name-defined]
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = torch.nn.Linear(4, 3)
+
+    def forward(self, x: Any) -> Any:
+        return torch.nn.functional.gelu(self.layer(x)).split(1, dim=1)[0]
+
+
+class InPlace(Plain):
+    def forward(self, x: Any) -> Any:
+        found = self.layer(x)
+        found[0] *= 2
+        return found
+
+
+@pytest.mark.parametrize(
+    ("kind", "apart", "again"),
+    [
+        (Plain, (), False),
+        (Plain, ("gelu.default",), True),
+        (InPlace, (), True),
+        (Counted, (), True),
+    ],
+)
+def test_what_has_rules_is_traced_once(kind: type, apart: tuple[str, ...], again: bool) -> None:
+    """Another trace takes as long as the first one, and gives the same graph."""
+    torch.manual_seed(0)
+    program = make_program(kind().eval(), (numbers(5, 4),), {})
+    exported = torch.export.ExportedProgram
+    kept = exported.run_decompositions
+    calls: list[object] = []
+
+    def counted(self: object, table: object) -> object:
+        calls.append(table)
+        return kept(self, table)
+
+    def work() -> bytes:
+        exported.run_decompositions = counted
+        found = lower_trace(RUNGS[0][1](program, frozenset(apart)))
+        (result,) = run_graph(found, tensors_of(program))
+        (expected,) = eager(program)
+        return msgspec.json.encode([len(calls), difference(result, expected)])
+
+    load_tracers()
+    count, gap = msgspec.json.decode(isolated(lambda: quietly(work), "rung", 60.0))
+    assert bool(count) == again
     assert gap < 1e-6
