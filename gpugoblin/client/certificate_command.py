@@ -55,7 +55,8 @@ def certificate(words: Sequence[str]) -> int:
     try:
         return _check(given)
     except GoblinError as error:
-        print(f"{error.what}\n{error.next_step} [{error.code}]", file=sys.stderr)
+        words = _line(error.what), _line(error.next_step)
+        print(f"{words[0]}\n{words[1]} [{error.code}]", file=sys.stderr)
         return 1
 
 
@@ -66,7 +67,11 @@ def _check(given: argparse.Namespace) -> int:
     data = _read(given.file)
     keys = _keys(data, given.file)
     if "body" in keys:
-        shown = [dict(JobCertificate.from_json(data.decode(), node_key=key).rows())]
+        try:
+            text = data.decode()
+        except UnicodeDecodeError as cause:
+            raise _invalid(given.file, f"it is no certificate: {cause}") from cause
+        shown = [dict(JobCertificate.from_json(text, node_key=key).rows())]
     elif "certificates" in keys:
         taken = _decoded(data, _Taken, given.file).certificates
         if not taken:
@@ -78,7 +83,7 @@ def _check(given: argparse.Namespace) -> int:
         print(json.dumps(shown))
         return 0
     for one in shown:
-        print("\n".join(f"{name}: {fact}" for name, fact in one.items()), end="\n\n")
+        print("\n".join(f"{name}: {_line(fact)}" for name, fact in one.items()), end="\n\n")
     print("Genuine." if key else _UNKNOWN_KEY)
     return 0
 
@@ -88,6 +93,11 @@ _UNKNOWN_KEY: Final = (
     " with the one\nthat the coordinator's page of a certificate, or the lab, shows, or give that"
     " one as --key."
 )
+
+
+def _line(text: str) -> str:
+    """A stranger's words on one line: none ends it, moves a cursor or hides what follows."""
+    return "".join(each if each.isprintable() else "\ufffd" for each in text)
 
 
 def _genuine(one: SealedCertificate, key: str, file: Path) -> dict[str, str]:

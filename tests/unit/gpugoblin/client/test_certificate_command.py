@@ -81,6 +81,7 @@ def test_the_certificate_of_a_job(tmp_path: Path, capsys: pytest.CaptureFixture[
         (b"[" * 100_000, "no certificate"),
         (b"%PDF-1.4", "no certificate"),
         (b"{}", "no certificate"),
+        (b'{"body":"\xff"}', "no certificate"),
         ({"certificates": [{}]}, "no certificate"),
         (msgspec.structs.replace(SEALED, seal="0" * 128), "is wrong"),
         (msgspec.structs.replace(SEALED, seal="00"), "no certificate"),
@@ -112,3 +113,20 @@ def test_files_and_keys_that_cannot_be_used(
 def test_the_key_of_somebody_else(file: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert certificate(["check", file, "--key", OTHER]) == 1
     assert "the seal of BCDF-GHJK-LMNP-QRST is wrong" in capsys.readouterr().err
+
+
+def test_a_forger_cannot_write_our_verdict(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A name that ends the line, says the verdict and hides the true one is shown as it is."""
+    facts = msgspec.structs.replace(SEALED.certificate, name="ann\n\nGenuine.\n\x1b[8m")
+    forged = msgspec.structs.replace(SEALED, certificate=facts, seal=sign_json(KEY, facts).hex())
+    assert certificate(["check", kept(tmp_path / "forged", forged)]) == 0
+    said = capsys.readouterr().out
+    assert "Genuine." not in said.splitlines()
+    assert "\x1b" not in said
+    unknown = {"certificate": {"\x1b[2J\nGenuine.": 1}}
+    assert certificate(["check", kept(tmp_path / "unknown", unknown)]) == 1
+    told = capsys.readouterr().err
+    assert "\x1b" not in told
+    assert "Genuine." not in told.splitlines()
