@@ -26,6 +26,8 @@ __all__ = ["Recorder", "machine_here", "record"]
 
 REST_S: Final = 0.05
 """Facts that change together are one line."""
+STEP_S: Final = 1.0
+"""A wall clock that is off by so much against the machine's uptime was set meanwhile."""
 
 
 def machine_here(listed: tuple[str, ...] = ()) -> Machine:
@@ -53,7 +55,8 @@ class Recorder:
         self._file = file
         self._pace = pace
         self._changed = asyncio.Event()
-        self._begin_s = time.time()
+        self._begin_s, self._began_s = time.time(), _uptime_s()
+        self._at_s = 0.0
         self._last: Facts | None = None
         self.board = FactBoard(self._changed.set, lambda: UTC)
         self.probes = Probes(self.board, machine)
@@ -73,8 +76,10 @@ class Recorder:
                 async with asyncio.timeout(span_s):
                     await self._follow()
         finally:
-            self._write(End(self._now()))
-            await self.probes.close()
+            try:
+                self._write(End(self._now()))
+            finally:  # also on a disk that is full
+                await self.probes.close()
 
     async def _follow(self) -> None:
         while not self.board.is_whole:
@@ -88,18 +93,33 @@ class Recorder:
 
     def _look(self) -> None:
         snapshot = self.board.snapshot(time.time(), time.monotonic(), self.board.cards())
-        facts = facts_of(snapshot, self._begin_s, self._pace)
+        facts = facts_of(snapshot, self._begin(), self._pace)
         if self._last is None or replace(facts, at_s=self._last.at_s) != self._last:
             self._last = facts
             self._write(facts)
 
     def _now(self) -> float:
-        return round((time.time() - self._begin_s) * self._pace, 3)
+        return round((time.time() - self._begin()) * self._pace, 3)
+
+    def _begin(self) -> float:
+        """The begin by the wall clock as it goes now, which all moments of probes are of."""
+        begin_s = time.time() - (_uptime_s() - self._began_s)
+        if abs(begin_s - self._begin_s) >= STEP_S:
+            self._begin_s = begin_s
+        return self._begin_s
 
     def _write(self, line: Act | Begin | End | Facts) -> None:
+        if not isinstance(line, Begin):  # the order of lines holds for a clock that is slowed, too
+            self._at_s = max(self._at_s, line.at_s)
+            line = replace(line, at_s=self._at_s)
         self._file.write(encode(line))
         self._file.flush()
         self.lines += 1
+
+
+def _uptime_s() -> float:
+    """Sleep counts, and nobody can set it."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def record(path: Path, span_s: float, machine: Machine) -> int:

@@ -75,6 +75,54 @@ def test_each_change_is_a_line_and_no_name_is_in_it() -> None:
     assert found.span_s >= 1.5
 
 
+def test_a_clock_that_is_set_meanwhile_leaves_order_and_span(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An hour back, as where the clock keeps local time: the file can still be read."""
+    true_s, set_s = time.time, [0.0]
+    monkeypatch.setattr(time, "time", lambda: true_s() + set_s[0])
+
+    async def script(recorder: Recorder, looks: dict[str, Any]) -> None:
+        await asyncio.sleep(0.5)
+        set_s[0] = -3600.0
+        looks["terminals"].fact = Input(time.time() - 900.0)
+        looks["play"].fact = PlayFacts(("Secret Game",))
+        recorder.probes.look_again()
+
+    found = read(recorded(1.5, script).splitlines())
+    assert found.facts[-1].play == PlayFacts(("game 1",))
+    assert 1.4 <= found.span_s < 1800
+    assert found.facts[-1].at_s < 1800
+    idle = found.facts[-1].idle
+    assert idle is not None
+    assert -1000 < idle.last_input_s < -800
+
+
+def test_probes_end_when_the_disk_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Full(io.BytesIO):
+        def write(self, data: Any) -> int:
+            if data.startswith(b'{"type":"end"'):
+                raise OSError(28, "No space left on device")
+            return super().write(data)
+
+    closed = []
+
+    async def whole() -> None:
+        recorder = Recorder(Full(), machine()[0])
+        close = recorder.probes.close
+
+        async def counted() -> None:
+            closed.append(True)
+            await close()
+
+        monkeypatch.setattr(recorder.probes, "close", counted)
+        await recorder.run(0.3)
+
+    with pytest.raises(OSError, match="No space"):
+        asyncio.run(whole())
+    assert closed == [True]
+
+
 def test_one_that_is_ended_sooner_is_whole() -> None:
     async def script(recorder: Recorder, looks: dict[str, Any]) -> None:
         await asyncio.sleep(0.5)
