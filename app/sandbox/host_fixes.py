@@ -159,7 +159,8 @@ def _settings(host: Host) -> list[Block]:
 
 
 def _forbidden(where: str, setting: str, value: int) -> Block:
-    line = f"echo {setting}={value} | sudo tee {_KEPT} && sudo sysctl --system"
+    # Added: another setting may have been put there by the line before.
+    line = f"echo {setting}={value} | sudo tee -a {_KEPT} && sudo sysctl --system"
     return Block("namespaces_forbidden", f"{setting} forbids namespaces", f"{where}{line}")
 
 

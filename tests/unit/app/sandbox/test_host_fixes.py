@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -112,9 +113,28 @@ def test_a_setting_that_forbids_is_named_and_set(
 ) -> None:
     host = at(tmp_path, kind, **{f"proc/sys/{setting}": value})
     told = dict(found(host))["namespaces_forbidden"]
-    assert f"echo {line} | sudo tee /etc/sysctl.d/60-gpugoblin.conf && sudo sysctl" in told
+    assert f"echo {line} | sudo tee -a /etc/sysctl.d/60-gpugoblin.conf && sudo sysctl" in told
     assert told.startswith("On its host: ") is (kind == "lxc")
     assert fix(host, "namespaces_forbidden") == told
+
+
+def test_two_settings_that_forbid_are_both_kept(tmp_path: Path) -> None:
+    """Each line, given to a shell, leaves in the file what the other has put there."""
+    closed = {
+        "proc/sys/kernel/unprivileged_userns_clone": "0",
+        "proc/sys/user/max_user_namespaces": "0",
+    }
+    lines = [line for code, line in found(at(tmp_path, "debian12", **closed))
+             if code == "namespaces_forbidden"]  # fmt: skip
+    assert len(lines) == 2
+    kept = tmp_path / "kept.conf"
+    for line in lines:
+        told = line.replace("/etc/sysctl.d/60-gpugoblin.conf", str(kept))
+        told = told.replace("sudo sysctl --system", "true").replace("sudo ", "")
+        subprocess.run(["sh", "-c", told], check=True, stdout=subprocess.DEVNULL)
+    assert kept.read_text().splitlines() == [
+        "kernel.unprivileged_userns_clone=1", "user.max_user_namespaces=15000"
+    ]  # fmt: skip
 
 
 LANDLOCK = {
