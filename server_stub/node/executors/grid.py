@@ -30,11 +30,6 @@ MOST_AT_ONCE: Final = 96
 """Results and wished tasks of the requests that share a transaction, and at least one a request: it
 holds up the event loop."""
 
-GATHER_TURNS: Final = 2
-"""Turns of the event loop before a transaction begins: requests that have arrived are read in one
-and checked in the next. What a transaction costs by itself is shared by all of them; where nobody
-else has come, the turns take no time."""
-
 LEAST_MEMORY_BYTES: Final = 64 * MIB
 LEAST_SLOT_BYTES: Final = MIB
 """Devices with less may compute what fits them; plans do not count on them."""
@@ -157,12 +152,7 @@ class GridExecutor:
 
     async def _answer_all(self) -> None:
         try:
-            while True:
-                for _ in range(GATHER_TURNS):
-                    await asyncio.sleep(0)
-                some = self._next()
-                if not some:
-                    return
+            while some := self._next():
                 await self._answer(some)
         finally:
             self._answering = None

@@ -236,22 +236,6 @@ def test_requests_that_come_together_share_a_transaction(world: World) -> None:
     asyncio.run(play())
 
 
-def test_requests_that_have_arrived_and_were_not_read_yet_join(world: World) -> None:
-    async def play() -> None:
-        host = SlowHost(world)
-        asked = asks(GridExecutor(host), 3)
-
-        async def later(turns: int) -> Any:
-            for _ in range(turns):
-                await asyncio.sleep(0)
-            return await asked[turns]
-
-        assert None not in await asyncio.gather(*(later(turns) for turns in range(3)))
-        assert host.sizes == [3]
-
-    asyncio.run(play())
-
-
 def test_requests_that_ask_for_nothing_share_in_bounded_groups(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
