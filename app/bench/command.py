@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -29,7 +29,8 @@ from gpugoblin.errors import GoblinError
 __all__ = ["Report", "bench"]
 
 LIMIT_S: Final = 17.0
-"""From when on nothing more is begun, which leaves the last measurement three seconds."""
+"""Of a card: from when on nothing more of it is begun, which leaves the last measurement three
+seconds. Cards do not share it: eight would spend it on starting engines alone."""
 NOTHING_STATUS: Final = 3
 
 
@@ -56,43 +57,40 @@ def bench(words: Sequence[str]) -> int:
         "--software", action="store_true", help="drivers that compute on the processor as well"
     )
     options = parser.parse_args(list(words))
+    is_any = is_measured = False
     with TemporaryDirectory(prefix="gpugoblin-bench-") as name:
         folder = Path(name)
         folder.chmod(0o711)  # an engine of a user of its own goes through
-        reports = _reports(read_settings(None), folder, software=options.software)
-    for report in reports:
-        if options.json:
-            print(msgspec.json.encode(report).decode())
-        else:
-            print(_table(report))
-    if not reports:
+        for report in _reports(read_settings(None), folder, software=options.software):
+            told = msgspec.json.encode(report).decode() if options.json else _table(report)
+            print(told, flush=True)
+            is_any, is_measured = True, is_measured or bool(report.figures)
+    if not is_any:
         print(
             "gpugoblin: no card can be computed on here; `gpugoblin doctor` says why.",
             file=sys.stderr,
         )
-    return 0 if any(report.figures for report in reports) else NOTHING_STATUS
+    return 0 if is_measured else NOTHING_STATUS
 
 
-def _reports(settings: Settings, folder: Path, *, software: bool) -> list[Report]:
-    began_s = SystemClock().monotonic_s()
+def _reports(settings: Settings, folder: Path, *, software: bool) -> Iterator[Report]:
+    """Of one card after the other, as each is done."""
     cards = [
         card
         for card in find_cards().cards
         if not card.unsuited and (software or not why_not_lent(settings, card))
     ]
-    return [
-        _report(
+    for card in cards:
+        yield _report(
             card.name,
             card_memory_bytes(settings, card),
-            began_s + LIMIT_S * (place + 1) / len(cards),
             partial(start_card_engine, settings, folder, card),
         )
-        for place, card in enumerate(cards)
-    ]
 
 
-def _report(name: str, memory_bytes: int, ends_s: float, start: Start) -> Report:
+def _report(name: str, memory_bytes: int, start: Start) -> Report:
     clock = SystemClock()
+    ends_s = clock.monotonic_s() + LIMIT_S
     try:
         engine = start()
         try:

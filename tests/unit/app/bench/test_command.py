@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,7 @@ from app.host.cards import Discovery, FoundCard
 from app.host.engine import Engine
 from gpugoblin.errors import EngineError
 from tests.helpers.software_card import only_software
+from tests.unit.app.bench.test_measure import Clock
 
 FIGURES = [
     Figure("memory, read and written", 4012.5, "GB/s", 1 << 26),
@@ -76,6 +78,35 @@ def test_table(found: Callable[..., None], capsys: pytest.CaptureFixture[str]) -
     assert lines[5].startswith("broken: not measured. ")
     assert "it is gone" in lines[5]
     assert Handle.closed == 1
+
+
+def test_many_cards_have_their_own_time_and_are_told_one_by_one(
+    monkeypatch: pytest.MonkeyPatch,
+    found: Callable[..., None],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Eight engines that take three seconds to start leave each card the rest of its own time."""
+    clock = Clock()
+    left_s: list[float] = []
+    told: list[str] = []
+
+    def started(settings: Settings, folder: Path, found: FoundCard) -> object:
+        told.append(capsys.readouterr().out)
+        clock.now_s += 3.0
+        return Handle()
+
+    def measured(timer: object, own: object, memory: int, ends_s: float, classes: object) -> Any:
+        left_s.append(ends_s - clock.monotonic_s())
+        clock.now_s = ends_s
+        return FIGURES
+
+    found(*(card(f"card {number}") for number in range(8)))
+    monkeypatch.setattr(command, "start_card_engine", started)
+    monkeypatch.setattr(command, "measured", measured)
+    monkeypatch.setattr(command, "SystemClock", lambda: clock)
+    assert bench(["card"]) == 0
+    assert left_s == [command.LIMIT_S - 3.0] * 8
+    assert [text.split(":")[0] for text in told] == ["", *(f"card {each}" for each in range(7))]
 
 
 def test_json(found: Callable[..., None], capsys: pytest.CaptureFixture[str]) -> None:
