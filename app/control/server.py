@@ -62,7 +62,11 @@ READ_VERBS: Final = (
 they may name programs."""
 
 MAX_SLOW: Final = 4
-"""So many of `SLOW_VERBS` a connection; the next request waits for one to be done."""
+"""So many of `SLOW_VERBS` are answered at once for a connection."""
+MAX_SLOW_HELD: Final = 64
+"""So many are held in all; until one is done nothing more is read, a pause included. A window asks
+such a thing whenever a page comes to the front, and a coordinator that is away costs each half a
+minute."""
 
 Sessions = Callable[[int, int, SessionReport | None], None]
 """Takes a connection's number, its user id, and what is seen there; None when it has ended."""
@@ -171,6 +175,7 @@ class ControlServer:
         self._count += 1
         number, user = self._count, peer_user(writer.get_extra_info("socket"))
         slow: set[asyncio.Task[None]] = set()
+        turns = asyncio.Semaphore(MAX_SLOW)
         try:
             while (line := await _line(reader)) is not None:
                 try:
@@ -188,9 +193,10 @@ class ControlServer:
                     self._sessions(number, user, request)
                     await _send(writer, Accepted(request.request, "", True))
                 elif isinstance(request, SLOW_VERBS):
-                    if len(slow) >= MAX_SLOW:
+                    if len(slow) >= MAX_SLOW_HELD:
                         await asyncio.wait(slow, return_when=asyncio.FIRST_COMPLETED)
-                    task = asyncio.get_running_loop().create_task(self._reply(request, writer))
+                    work = self._reply(request, writer, turns)
+                    task = asyncio.get_running_loop().create_task(work)
                     slow.add(task)
                     task.add_done_callback(slow.discard)
                 else:
@@ -205,9 +211,12 @@ class ControlServer:
             if left:
                 await asyncio.wait(left)
 
-    async def _reply(self, request: Request, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(ConnectionError):  # the program went away
-            await _send(writer, await self._answer(request, writer))
+    async def _reply(
+        self, request: Request, writer: asyncio.StreamWriter, turns: asyncio.Semaphore
+    ) -> None:
+        async with turns:
+            with contextlib.suppress(ConnectionError):  # the program went away
+                await _send(writer, await self._answer(request, writer))
 
     async def _answer(self, request: Request, writer: asyncio.StreamWriter) -> Answer:
         if isinstance(request, Hello):

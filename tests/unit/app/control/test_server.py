@@ -124,6 +124,33 @@ def test_a_pause_does_not_wait_for_what_takes_seconds(tmp_path: Path) -> None:
     assert sorted(order[1:]) == [1, 2, 3, 4]
 
 
+def test_a_pause_waits_for_no_queue_of_what_takes_seconds(tmp_path: Path) -> None:
+    """More of it than is answered at once, as by pages that come to the front again and again."""
+    measured.clear()
+    asked = 3 * MAX_SLOW
+    order: list[int] = []
+
+    async def script(_: ControlServer) -> None:
+        with socket_path(tmp_path) as path:
+            reader, writer = await asyncio.open_unix_connection(path)
+        writer.write(encode(Hello(VERSION)))
+        await reader.readline()
+        for number in range(1, asked + 1):
+            writer.write(encode(SelfTest(number, 0)))
+        writer.write(encode(Pause(100, "i")))
+        async with asyncio.timeout(10):
+            while len(order) <= asked:
+                answer = decode_answer(await reader.readline())
+                assert isinstance(answer, (Accepted, SelfTestIs))
+                order.append(answer.request)
+                measured.append(True)
+        writer.close()
+
+    serve(tmp_path, script)
+    assert order[0] == 100
+    assert sorted(order[1:]) == list(range(1, asked + 1))
+
+
 def test_a_server_that_ends_waits_for_no_measurement(tmp_path: Path) -> None:
     measured.clear()
 
