@@ -165,7 +165,8 @@ def _hosted(arguments: Arguments) -> int:
     name = house.settings.hosted_lab
     found = _run(house.settings, lambda tx, now_s: hosted(house, tx))
     if not name or found is None:
-        state = "not registered: `lab add` does that" if name else "off: `hosted_lab` is empty"
+        missing = "not registered: `lab add` does that; a researcher's lab of that name is not it"
+        state = missing if name else "off: `hosted_lab` is empty"
         _show(arguments, {"hosted_lab": name, "state": state})
         return 1 if name else 0
     # The operator looks at an own machine, which may well be in an own network.

@@ -27,10 +27,16 @@ class HostedLab(NamedTuple):
 
 
 def hosted(house: House, tx: Transaction) -> HostedLab | None:
-    """The hosted lab; None when there is none, or none of that name is registered."""
+    """The hosted lab; None when there is none, or the operator registered none of that name.
+
+    A researcher's lab never is it, though one may be registered under that name first: our pages
+    would send others' data there.
+    """
     name = house.settings.hosted_lab
     row = tx.row(
-        "SELECT lab, name, address, certificate_sha256, suspended_s FROM lab WHERE name = ?", name
+        "SELECT lab, name, address, certificate_sha256, suspended_s FROM lab"
+        " WHERE name = ? AND application IS NULL",
+        name,
     )
     if not name or row is None:
         return None
