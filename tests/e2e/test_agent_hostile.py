@@ -341,7 +341,7 @@ def is_away(scene: Scene) -> None:
 
 
 def large_reply() -> bytes:
-    return b'{"device":"device_a","grants":[],"revoked":[]' + b" " * 600_000 + b"}"
+    return b'{"device":"device_a","grants":[],"revoked":[]' + b" " * 1_200_000 + b"}"
 
 
 COORDINATORS = [
@@ -352,7 +352,7 @@ COORDINATORS = [
     ("plain http", offer_with(address="http://192.0.2.1:80"), "neither encrypted nor pinned"),
     ("over already", over_already, "over already"),
     ("no JSON", contact_says(200, b"[]"), "does not match its declaration"),
-    ("too large", contact_says(200, large_reply()), "more than 524288 bytes"),
+    ("too large", contact_says(200, large_reply()), "more than 1048576 bytes"),
     ("forgets the device", forgets_the_device, "Who?"),
     ("away", is_away, "Later."),
 ]

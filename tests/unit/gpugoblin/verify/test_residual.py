@@ -56,9 +56,11 @@ def test_honest_results_pass(operator: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("operator", OPERATORS)
 def test_honest_results_pass_of_all_sizes(operator: str) -> None:
-    assert accepted_everywhere(operator, (1, 2, 5, 64, 200, 400), 6) > 700
+    assert accepted_everywhere(operator, (1, 2, 5, 64, 200), 4) > 600
+    assert accepted_everywhere(operator, (400,), 1) > 30
 
 
 @pytest.mark.parametrize("operator", OPERATORS)
