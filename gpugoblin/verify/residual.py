@@ -68,6 +68,8 @@ which is about as its root."""
 
 _LARGEST_ENTRY: Final = math.sqrt(3.0)
 _BAND_ELEMENTS: Final = 1 << 17
+_LEAST_SCALE: Final = 1e-150
+"""Squares of anything smaller lose their digits in float64."""
 _LOOSE: Final = 16.0
 """Roundings by which a multiplier may exceed 1, or a component the edge of its sign's rule."""
 
@@ -255,23 +257,32 @@ class _Matrix:
 
     # what they share
 
-    @staticmethod
-    def _drawn(vectors: Array, sizes: Array) -> Array:
-        """Secrets for columns of these sizes, which are all brought to one by powers of two."""
-        exponents = np.where(sizes > 0, -np.round(np.log2(np.where(sizes > 0, sizes, 1))), 0)
-        return np.asarray(vectors[: sizes.size] * np.exp2(exponents)[:, None])
+    def _drawn(self, vectors: Array, sizes: Array) -> Array:
+        """Secrets for columns of these sizes, which are all brought to one by powers of two.
 
-    def _slack(self, x: Array) -> float:
-        """What flushed subnormals can make of a row."""
-        most = float(np.abs(x).max(initial=0.0))
-        return self._tiny * _extent(self._form) * most * len(x)
+        What flushed subnormals make of a column grows with it. So that this excuses nothing in
+        others, columns that it reaches have vectors of their own, in which others are left out, and
+        are not brought further than where it is as large as a rounding.
+        """
+        least = self._tiny * _extent(self._form) ** 2 / self._unit
+        reached = (sizes > 0) & (sizes < least / self._unit)
+        exponents = -np.round(np.log2(np.maximum(np.where(sizes == 0, 1, sizes), least)))
+        x = vectors[: sizes.size] * np.exp2(exponents)[:, None]
+        if not reached.any():
+            return np.asarray(x)
+        return np.hstack([np.where(some[:, None], x, 0.0) for some in (~reached, reached)])
+
+    def _slack(self, x: Array) -> Array:
+        """What flushed subnormals can make of a row, for each vector."""
+        most = np.abs(x).max(axis=0, initial=0.0)
+        return np.asarray(self._tiny * _extent(self._form) * most * len(x))
 
     def _by_rows(
         self, target: tuple[Array, Array], product: tuple[Array, Array], x: Array
     ) -> float:
         off = np.abs(target[0] - product[0]) - self._slack(x)
         scale = np.sqrt(target[1] + product[1])
-        if not np.isfinite(scale).all():
+        if not np.isfinite(scale).all() or (scale[off > 0] < _LEAST_SCALE).any():
             return math.nan
         return float(np.where(off > 0, off / scale, 0.0).max(initial=0.0)) / self._limit
 
@@ -291,6 +302,8 @@ class _Matrix:
     def _signed(self, vectors: Array) -> bool:
         """Whether the first component of a column that counts is positive, for one reading of what
         counts; rounding decides about components at the very edge."""
+        if vectors.size == 0:
+            return True
         size = np.abs(vectors)
         edge = SIGN_SHARE * size.max(axis=0, initial=0.0)
         loose = _LOOSE * self._unit
@@ -312,10 +325,12 @@ def _is_nothing(result: Array) -> bool:
 
 
 def _lengths(matrix: Array) -> Array:
-    """Of the columns, in float64."""
+    """Of the columns, in float64; NaN where squares are too small for it."""
     total = np.zeros(matrix.shape[1])
     for band in _bands(matrix):
         total += np.sum(np.square(matrix[band], dtype=np.float64), axis=0)
+    small = np.flatnonzero(total < _LEAST_SCALE**2)
+    total[small[matrix[:, small].any(axis=0)]] = math.nan
     return np.sqrt(total)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from gpugoblin.catalog import registry
 from gpugoblin.catalog.spec import Array, TensorSpec
 from gpugoblin.graph.builder import GraphBuilder
 from gpugoblin.verify.forms import FactorForm, factor_form
@@ -93,6 +94,24 @@ def test_small_rows_are_checked_as_sharply() -> None:
         row = -1 if operator in ("cholesky", "lu") else 30
         wrong[0][row] *= np.float32(1.01)
         assert not verdict_of(operator, operands, wrong).accepted, operator
+
+
+@pytest.mark.parametrize("size", [1e-20, 1e-31, 1e-42])
+@pytest.mark.parametrize("operator", ["lu", "qr", "triangular_solve", "solve"])
+def test_a_column_of_subnormals_excuses_nothing_in_others(operator: str, size: float) -> None:
+    """What flushing makes of a column is allowed in it, and in it alone."""
+    operands = operands_of(operator, "normal", 24)
+    small = operands[-1]
+    small[:, 5] = 0
+    small[3, 5] = size
+    results = honest(operator, "rounded", operands)
+    assert results is not None
+    assert verdict_of(operator, operands, results).accepted
+    for column in range(6, small.shape[1]):
+        wrong = [one.copy() for one in results]
+        wrong[1 if operator == "qr" else 0][:, column] *= np.float32(1.001)
+        verdict = verdict_of(operator, operands, wrong)
+        assert verdict.code == "product_mismatch", (column, verdict)
 
 
 def spoiled(operator: str, change: object, n: int = 40) -> ProductVerdict:
@@ -236,3 +255,30 @@ def test_numbers_beyond_squares_are_left_to_a_second_computation() -> None:
     verdict = check_factors(form, [a], [a, np.arange(5)])
     assert verdict.code == "product_undecidable"
     assert not verdict.accepted
+
+
+@pytest.mark.parametrize("operator", ["lu", "qr", "eigh", "svd"])
+def test_numbers_whose_squares_vanish_are_left_to_a_second_computation(operator: str) -> None:
+    """Honest ones are not called wrong, and wrong ones are not taken for rounding."""
+    a = np.diag([1e-170, 2e-170, 3e-170])
+    builder = GraphBuilder()
+    value = builder.input(TensorSpec("float64", a.shape))
+    form = factor_form(builder.build(list(builder.add_many(operator, [value]))))
+    assert form is not None
+    results = [np.asarray(one) for one in registry.get(operator, 1).reference([a], {})]
+    if operator == "lu":
+        results[0] += np.tril(np.full_like(a, 1e-9), -1)
+    for factor in (1.0, 1.5):
+        wrong = [one * factor if np.abs(one).max() < 1e-100 else one for one in results]
+        assert check_factors(form, [a], wrong).code == "product_undecidable"
+
+
+@pytest.mark.parametrize("shape", [(0, 0), (2, 0, 0), (0, 3), (3, 0)])
+def test_matrices_without_elements(shape: tuple[int, ...]) -> None:
+    a = np.zeros(shape, np.float32)
+    operators = ["svd", "qr"]
+    if shape[-1] == shape[-2]:
+        operators += ["eigh", "lu", "cholesky"]
+    for operator in operators:
+        results = [np.asarray(one) for one in registry.get(operator, 1).reference([a], {})]
+        assert verdict_of(operator, [a], results).accepted, operator
