@@ -61,7 +61,7 @@ def test_honest_results_pass(operator: str) -> None:
 @pytest.mark.parametrize("operator", OPERATORS)
 def test_honest_results_pass_of_all_sizes(operator: str) -> None:
     assert accepted_everywhere(operator, (1, 2, 5, 64, 200), 4) > 600
-    assert accepted_everywhere(operator, (400,), 1) > 30
+    assert accepted_everywhere(operator, (400,), 1) > 10
 
 
 @pytest.mark.parametrize("operator", OPERATORS)
