@@ -93,7 +93,11 @@ def of_blobs(tx: Tx) -> int:
         "select coalesce(sum(cast(m.value as integer)), 0) from job j"
         " join meta m on m.key = 'room:' || j.id where j.state = 'running'"
     )
-    here = tx.one("select coalesce(sum(nbytes), 0) from blob where refs > 0")
+    # The weights that trainings which are over have left are nothing of what running jobs need.
+    here = tx.one(
+        "select coalesce(sum(nbytes), 0) from blob where refs > 0 and hash not in"
+        " (select c.blob from checkpoint c join job j on j.id = c.job where j.state != 'running')"
+    )
     if wanted is None or here is None:
         return 0
     return max(0, int(wanted[0]) - int(here[0]))

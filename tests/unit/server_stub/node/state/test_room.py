@@ -75,3 +75,13 @@ def test_blobs_that_are_here_need_no_more_room(world: World) -> None:
     world.handle(lambda step: room.settle(step, "", "job_a", 0))
     change(world, "update job set state = 'running'")
     assert world.handle(lambda step: room.of_blobs(step.tx)) == 130, "of a done job it went"
+
+
+def test_weights_of_a_training_that_is_over_are_no_room_of_others(world: World) -> None:
+    change(world, _JOB, "job_old", "done")
+    change(world, _JOB, "job_a", "running")
+    world.handle(lambda step: room.settle(step, "", "job_a", 100))
+    for blob, job in (("e" * 64, "job_old"), ("f" * 64, "job_a")):
+        world.handle(lambda step: blobs.hold(step, blob, 70))  # noqa: B023
+        change(world, "insert into checkpoint values(?, 1, 0, ?)", job, blob)
+    assert world.handle(lambda step: room.of_blobs(step.tx)) == 30
