@@ -79,7 +79,11 @@ class Reader:
         """Everything that the process `wanted` shows, a parent before its children."""
         async with asyncio.timeout(PATIENCE_S):
             while True:
-                for name, path in await self._children(REGISTRY, ROOT):
+                try:
+                    applications = await self._children(REGISTRY, ROOT)
+                except LookupError:  # the registry ends while nobody is there, and comes again
+                    applications = []
+                for name, path in applications:
                     if await self._pid(name) == wanted:
                         return await self._walk(name, path)
                 await asyncio.sleep(0.1)
