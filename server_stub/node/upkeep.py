@@ -125,6 +125,7 @@ class Upkeep:
                 code, text = error.code, str(error)
                 if code in PASSING:
                     raise  # the job is not at fault; the loop comes back to it
+                # It runs before the names mean something else.
                 await self._node.persist(lambda step: jobs.fail(step, job, code, None, text))  # noqa: B023
 
     async def _without_hours(self) -> frozenset[str]:
