@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,20 +40,17 @@ Patch = Callable[[pytest.MonkeyPatch], None]
 
 def collude(seed: int) -> None:
     """One owner's two devices tell the same lie about every task, and nobody else comes."""
-    world = World(seed)
-    for device in (
-        Device(party(4), lies=1.0, lie="same"),
-        Device(party(5, owner=4), lies=1.0, lie="same"),
-    ):
-        trusted(world, device)
-        world.device_turn(device)
-    job = world.submit(Shape(4, 1, "recompute"))
-    world.every(1.0, world.tick)
-    try:
+    with closing(World(seed)) as world:
+        for device in (
+            Device(party(4), lies=1.0, lie="same"),
+            Device(party(5, owner=4), lies=1.0, lie="same"),
+        ):
+            trusted(world, device)
+            world.device_turn(device)
+        job = world.submit(Shape(4, 1, "recompute"))
+        world.every(1.0, world.tick)
         world.run(900.0, lambda: check(world), lambda: world.state_of(job) == "done")
         assert world.state_of(job) == "done"
-    finally:
-        world.close()
 
 
 @dataclass(frozen=True, slots=True)

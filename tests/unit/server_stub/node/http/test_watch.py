@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import re
 import ssl
@@ -113,11 +114,11 @@ def test_why_a_node_is_not_ready(watched: Lab) -> None:
 
 
 def test_users_are_those_with_a_token_that_holds() -> None:
-    connection = connect(":memory:")
-    migrate(connection)
-    tx = SqliteTx(connection)
-    for name, expires_s in (("ann", None), ("bob", 50.0), ("cyd", None)):
-        users.add(tx, 1.0, name, ("read",), expires_s=expires_s)
-    users.revoke(tx, 2.0, "cyd")
-    assert [count(tx, now_s).users for now_s in (49.0, 50.0)] == [2, 1]
+    with contextlib.closing(connect(":memory:")) as connection:
+        migrate(connection)
+        tx = SqliteTx(connection)
+        for name, expires_s in (("ann", None), ("bob", 50.0), ("cyd", None)):
+            users.add(tx, 1.0, name, ("read",), expires_s=expires_s)
+        users.revoke(tx, 2.0, "cyd")
+        assert [count(tx, now_s).users for now_s in (49.0, 50.0)] == [2, 1]
     connection.close()
